@@ -4,6 +4,7 @@
 #include <functional>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "engine/core/error.h"
 
@@ -194,8 +195,31 @@ void check_reach(const Keys& c, const CheckpointedRun& run, Findings& found) {
   }
 }
 
+// Of mode selective: the layers have no op of the groups, or no gradient reads what those make.
+std::string why_nothing_is_cheap(const Keys& c, const Graph& graph) {
+  std::vector<std::string> absent, unread;
+  for (const std::string& group : c.recompute.empty() ? cheap_groups() : c.recompute) {
+    bool is_there = false;
+    for (const OpId id : graph.op_ids()) {
+      const Op& op = graph.op(id);
+      is_there |=
+          op.layer >= 0 && op.phase == Phase::kForward && (op.def->group == group || op.block == group);
+    }
+    (is_there ? unread : absent).push_back(group);
+  }
+  std::string why;
+  if (!absent.empty())
+    why = fmt::format(
+        "no layer of the model has an op of {}{}", fmt::join(absent, " or "),
+        absent.size() == 1 && absent.front() == "dropout" ? ", since its probabilities are 0" : "");
+  if (!unread.empty())
+    why += fmt::format("{}no gradient reads what {} make, as where the weights behind them are frozen",
+                       why.empty() ? "" : ", and ", fmt::join(unread, " and "));
+  return why;
+}
+
 // A plan that runs nothing again and sends nothing away is mode none.
-Refusal check_something_is_done(const Keys& c, const Plan& plan, int64_t layers) {
+Refusal check_something_is_done(const Keys& c, const Graph& graph, const Plan& plan, int64_t layers) {
   const auto none = [&](auto differs) {
     return std::none_of(plan.values.begin(), plan.values.end(), differs);
   };
@@ -209,9 +233,11 @@ Refusal check_something_is_done(const Keys& c, const Plan& plan, int64_t layers)
     return {};
   const std::string what =
       fmt::format("mode {}{}", name_of(c.mode), c.k > 0 ? fmt::format(" with k {}", c.k) : "");
+  if (c.mode == CheckpointingMode::kSelective)
+    return without_effect(c.recompute.empty() ? what : "recompute", why_nothing_is_cheap(c, graph),
+                          "leave it out, or choose another mode: full runs whole layers again");
   return without_effect(
-      c.recompute.empty() ? what : "recompute",
-      fmt::format("with {} {} nothing is run again", layers, layers == 1 ? "layer" : "layers"),
+      what, fmt::format("with {} {} nothing is run again", layers, layers == 1 ? "layer" : "layers"),
       "leave it out, or choose another mode");
 }
 
@@ -344,7 +370,7 @@ std::vector<Finding> check_settings(const CheckpointingSettings& settings, const
 Judgement check_plan(const CheckpointingSettings& c, const Graph& graph, const SavedActivations& saved,
                      const Plan& plan, int64_t divided_already) {
   if (c.is_compared) return {};
-  if (Refusal no = check_something_is_done(c, plan, static_cast<int64_t>(saved.layer_inputs().size())))
+  if (Refusal no = check_something_is_done(c, graph, plan, static_cast<int64_t>(saved.layer_inputs().size())))
     return {no, {}};
   if (Refusal no = check_number(c, graph, saved, plan)) return {no, {}};
   std::vector<Remark> remarks = idle_groups(c, graph, saved, plan);

@@ -90,8 +90,8 @@ ValueId LayerBuilder::parameter(Parameter p, Category category) {
                               .placement = p.split == Parameter::Split::kNone ? Placement() : part_of_ranks(),
                               .persistent = true,
                               .layer = layer()});
-  p.saved_with_adapters = p.adapter || lora_.trains_whole(p);
-  p.frozen = lora_.adapts() && !p.saved_with_adapters;
+  p.saved_with_adapters = p.adapter || (lora_ && lora_->trains_whole(p));
+  p.frozen = lora_ && !p.saved_with_adapters;
   std::vector<Parameter>& all = p.adapter ? adapters_ : parameters_;
   all.push_back(std::move(p));
   return all.back().value;

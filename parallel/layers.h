@@ -5,13 +5,14 @@
 // files do; a choice that no kernel carries out yet is an Error that names it.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "engine/graph/op_builder.h"
 #include "parallel/fp8.h"
-#include "parallel/lora.h"
+#include "parallel/lora_settings.h"
 #include "parallel/mesh.h"
 #include "parallel/model.h"
 
@@ -87,13 +88,15 @@ struct LossOptions {
   int64_t most_logits = 1024;  // rows of logits that exist at a time
 };
 
+class AdapterRules;
+
 class LayerBuilder {
  public:
   LayerBuilder(Graph& graph, const OpRegistry& registry, ParallelLayout layout, DType dtype,
                const BatchShape& batch);
 
   // Before the first layer: which linear layers get adapters. All parameters that are not trained then are frozen.
-  void adapt(LoraSettings lora) { lora_ = std::move(lora); }
+  void adapt(const LoraSettings& lora, const FileNames& files = {});
   // Likewise: linear modules of attention and MLP multiply 8-bit codes, but for a batch that continues a sequence. Heads,
   // poolers and adapters do not.
   void multiply_in_fp8(Fp8Settings fp8) { fp8_ = fp8; }
@@ -248,9 +251,9 @@ class LayerBuilder {
   DType dtype_;
   int64_t samples_, sequences_, sequence_length_, tokens_, capacity_;
   ValueId positions_ = kNone, filled_ = kNone;
-  int64_t site_ = 0;           // random ops of this layer so far
-  int64_t adapter_sites_ = 0;  // of its adapters
-  LoraSettings lora_;
+  int64_t site_ = 0;                          // random ops of this layer so far
+  int64_t adapter_sites_ = 0;                 // of its adapters
+  std::shared_ptr<const AdapterRules> lora_;  // null: there are none
   Fp8Settings fp8_;
   bool gelu_in_products_ = false;
   ValueId quantised_ = kNone;  // the input that was quantised last, and its codes

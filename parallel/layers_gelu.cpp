@@ -5,7 +5,7 @@
 namespace recollect {
 
 bool LayerBuilder::makes_gelu_in_product(const MlpOptions& options) const {
-  const bool adapted = lora_.adapts() && lora_.is_target(module_of(options.up.weight));
+  const bool adapted = lora_ && lora_->is_target(module_of(options.up.weight));
   return gelu_in_products_ && options.activation == "tanh" && !fp8_.on && !adapted && !continues();
 }
 

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "parallel/layers.h"
+#include "parallel/lora.h"
 
 namespace recollect {
 
@@ -15,9 +16,13 @@ constexpr int64_t kFirstAdapterSite =
 
 }  // namespace
 
+void LayerBuilder::adapt(const LoraSettings& lora, const FileNames& files) {
+  if (lora.adapts()) lora_ = std::make_shared<const AdapterRules>(lora, files);
+}
+
 ValueId LayerBuilder::with_adapters(const std::string& name, const LinearOptions& options,
                                     const Adapted& layer) {
-  if (!lora_.adapts()) return layer.y;
+  if (!lora_) return layer.y;
   const bool divided = layer.split == Parameter::Split::kRows;
   const int64_t ranks = divided ? layout_.tensor_size / layer.repeats : 1;  // that have different rows
   std::vector<AdaptedModule> modules;
@@ -32,14 +37,15 @@ ValueId LayerBuilder::with_adapters(const std::string& name, const LinearOptions
                        .first_column = first});
   Adapted adapted = layer;
   for (const AdaptedModule& module : modules)
-    if (lora_.is_target(module.name)) adapted.y = add_adapter(name, module, adapted);
+    if (lora_->is_target(module.name)) adapted.y = add_adapter(name, module, adapted);
   return adapted.y;
 }
 
 ValueId LayerBuilder::adapter_dropout(const std::string& name, const Adapted& layer) {
-  if (lora_.dropout == 0 || continues()) return layer.x;
+  const double dropout = lora_->settings().dropout;
+  if (dropout == 0 || continues()) return layer.x;
   const int64_t columns = graph_.value(layer.x).shape[1], site = site_;
-  Attributes attributes = dropout_attributes(lora_.dropout, layer.rows);
+  Attributes attributes = dropout_attributes(dropout, layer.rows);
   site_ = site;
   attributes.set("site", kFirstAdapterSite + adapter_sites_++);
   if (layer.split != Parameter::Split::kNone) attributes.set("first_token", int64_t{0});  // x has all of them
@@ -57,9 +63,10 @@ ValueId LayerBuilder::add_adapter(const std::string& name, const AdaptedModule& 
   const std::string path = name + "/" + module.name.substr(module.name.rfind('.') + 1);
   const int64_t in = graph_.value(layer.x).shape[1] * (of_columns ? layout_.tensor_size : 1);
   const bool part_of_tokens = layer.split == Split::kNone && layer.rows == Rows::kTokens && divides_tokens();
+  const int64_t rank = lora_->rank_of(module.name);
   const ValueId a = parameter(
                     {.name = module.name + ".lora_A.weight",
-                     .rows = lora_.rank,
+                     .rows = rank,
                      .columns = in,
                      .split = of_columns ? Split::kColumns : Split::kNone,
                      .partial_gradient = part_of_tokens || (of_rows && parallel()),
@@ -68,7 +75,7 @@ ValueId LayerBuilder::add_adapter(const std::string& name, const AdaptedModule& 
                      .adapter = true}),
                 b = parameter({.name = module.name + ".lora_B.weight",
                                .rows = module.out,
-                               .columns = lora_.rank,
+                               .columns = rank,
                                .split = of_rows ? Split::kRows : Split::kNone,
                                .blocks = module.blocks,
                                .partial_gradient = part_of_tokens || (of_columns && parallel()),
@@ -79,7 +86,8 @@ ValueId LayerBuilder::add_adapter(const std::string& name, const AdaptedModule& 
                 high = emit(path + "/lora_B", "linear", {}, {low, b});
   if (of_columns) graph_.value(high).placement = part_of_ranks();
   return emit(path + "/lora", "add_scaled_columns",
-              {{"first_column", module.first_column}, {"scale", lora_.scale()}}, {layer.y, high});
+              {{"first_column", module.first_column}, {"scale", lora_->scale_of(module.name)}},
+              {layer.y, high});
 }
 
 }  // namespace recollect

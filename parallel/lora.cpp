@@ -2,24 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
-
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
-#include "engine/core/error.h"
-#include "engine/core/printable.h"
-#include "engine/io/spelling.h"
-#include "parallel/model.h"
 
 namespace recollect {
 
 namespace {
-
-constexpr std::size_t kModulesShown = 12;
-
-// Without layers' numbers and what stands before them.
-std::string_view leaf_of_module(std::string_view module) { return module.substr(module.rfind('.') + 1); }
 
 // "cls" of "cls.predictions.bias", and "cls.predictions": modules that hold a tensor.
 std::vector<std::string_view> modules_around(std::string_view tensor) {
@@ -29,98 +15,104 @@ std::vector<std::string_view> modules_around(std::string_view tensor) {
   return around;
 }
 
-bool is_within(std::string_view tensor, std::string_view module) {
-  const std::vector<std::string_view> around = modules_around(tensor);
-  return std::any_of(around.begin(), around.end(),
-                     [&](std::string_view outer) { return names_module(module, outer); });
+// A module's whole name, or its end from a dot on.
+bool is_end_of(std::string_view name, std::string_view whole) {
+  if (name.empty() || !whole.ends_with(name)) return false;
+  return name.size() == whole.size() || whole[whole.size() - name.size() - 1] == '.';
 }
 
-[[noreturn]] void refuse_module(const std::string& key, const std::string& name,
-                                const std::set<std::string>& leaves) {
-  const std::vector<std::string_view> candidates(leaves.begin(), leaves.end());
-  const std::string near = nearest(leaf_of_module(name), candidates);
-  const std::size_t shown = std::min(candidates.size(), kModulesShown);
-  throw Error(ExitCode::kConfiguration,
-              fmt::format("lora.{}: the model has no module '{}'{}", key, printable(name),
-                          near.empty() ? "" : fmt::format("; did you mean '{}'?", near)),
-              fmt::format("it has {}{}", fmt::join(candidates.begin(), candidates.begin() + shown, ", "),
-                          shown < candidates.size() ? " and others" : ""));
-}
-
-void check_targets(const Model& model, const LoraSettings& settings) {
-  std::set<std::string> leaves;
-  const std::vector<std::string> modules = linear_modules(model.parameters);
-  for (const std::string& module : modules) leaves.emplace(leaf_of_module(module));
-  for (const std::string& target : settings.targets) {
-    const bool found = target == kAllLinear ||
-                       std::any_of(modules.begin(), modules.end(),
-                                   [&](const std::string& module) { return names_module(target, module); });
-    if (!found) refuse_module("targets", target, leaves);
-  }
-  if (!has_adapters(model.parameters))
-    throw Error(ExitCode::kConfiguration, "lora.targets names no module that is not trained whole",
-                "leave them out of lora.modules_to_save");
-}
-
-void check_whole_modules(const Model& model, const LoraSettings& settings) {
-  for (const std::string& name : settings.modules_to_save) {
-    std::set<std::string> leaves;
-    bool found = false;
-    for (const Parameter& p : model.parameters) {
-      if (p.adapter) continue;
-      for (const Parameter::FileTensor& tensor : p.file_tensors()) {
-        const bool within = is_within(tensor.name, name);
-        found |= within && !p.frozen;
-        leaves.emplace(leaf_of_module(module_of(tensor.name)));
-        if (within && p.frozen)
-          throw Error(ExitCode::kConfiguration,
-                      fmt::format("lora.modules_to_save: '{}' is a part of {}, which is one parameter here",
-                                  printable(name), p.name),
-                      "name all of its modules, or none");
-      }
-    }
-    if (!found) refuse_module("modules_to_save", name, leaves);
-    for (const auto& [second, tensor] : model.files.tied)
-      if (is_within(tensor, name) || is_within(second, name))
-        throw Error(ExitCode::kConfiguration,
-                    fmt::format("lora.modules_to_save: '{}' is {} and {}, which are one table in this model",
-                                printable(name), tensor, second),
-                    "adapters are of one of them in PEFT's files: leave it frozen");
-  }
-}
+constexpr const char* kAnyLayers = "[^.]*";
 
 }  // namespace
 
-double LoraSettings::scale() const {
-  const auto r = static_cast<double>(rank);
-  return alpha / (rank_stabilized ? std::sqrt(r) : r);
+AdapterRules::AdapterRules(LoraSettings settings, const FileNames& files)
+    : settings_(std::move(settings)), files_(files) {
+  if (!settings_.adapts()) return;
+  const auto add = [&](const char* key, const std::string& text) {
+    patterns_.emplace_back(text, ModulePattern(key, text));
+  };
+  for (const auto& [key, list] :
+       {std::pair("lora.targets", &settings_.targets), std::pair("lora.exclude_modules", &settings_.exclude)})
+    for (const std::string& entry : *list)
+      if (is_pattern(entry)) add(key, entry);
+  for (const auto& [key, numbers] : {std::pair("lora.rank_pattern", &settings_.rank_pattern),
+                                     std::pair("lora.alpha_pattern", &settings_.alpha_pattern)})
+    for (const auto& [text, number] : *numbers) add(key, text);
+  if (!settings_.layers.empty() && settings_.layers_pattern.empty()) settings_.layers_pattern = {kAnyLayers};
+  for (const std::string& entry : settings_.layers_pattern) add("lora.layers_pattern", entry);
 }
 
-bool LoraSettings::is_target(std::string_view module) const {
+bool AdapterRules::is_target(std::string_view module) const {
   const std::string weight = std::string(module) + ".weight";
-  if (std::any_of(modules_to_save.begin(), modules_to_save.end(),
-                  [&](const std::string& saved) { return is_within(weight, saved); }))
-    return false;
-  return std::any_of(targets.begin(), targets.end(), [&](const std::string& target) {
-    return target == kAllLinear || names_module(target, module);
-  });
+  const auto names_it = [&](const std::string& entry) { return names(entry, module); };
+  const std::vector<std::string>& saved = settings_.modules_to_save;
+  return std::none_of(saved.begin(), saved.end(),
+                      [&](const std::string& entry) { return saves(entry, weight); }) &&
+         std::none_of(settings_.exclude.begin(), settings_.exclude.end(), names_it) &&
+         std::any_of(settings_.targets.begin(), settings_.targets.end(), names_it) &&
+         passes_layers(module);
 }
 
-bool LoraSettings::trains_whole(const Parameter& parameter) const {
+bool AdapterRules::passes_layers(std::string_view module) const {
+  if (settings_.layers.empty()) return true;
+  const std::string name = whole_name(module);
+  for (const std::string& entry : settings_.layers_pattern)
+    if (const std::optional<long> layer = pattern(entry).layer_of(name))
+      return std::find(settings_.layers.begin(), settings_.layers.end(), *layer) != settings_.layers.end();
+  return false;
+}
+
+int64_t AdapterRules::rank_of(std::string_view module) const {
+  return static_cast<int64_t>(number_of(settings_.rank_pattern, module, static_cast<double>(settings_.rank)));
+}
+
+double AdapterRules::scale_of(std::string_view module) const {
+  const auto r = static_cast<double>(rank_of(module));
+  return number_of(settings_.alpha_pattern, module, settings_.alpha) /
+         (settings_.rank_stabilized ? std::sqrt(r) : r);
+}
+
+double AdapterRules::number_of(const NumbersByPattern& numbers, std::string_view module,
+                               double otherwise) const {
+  for (const auto& [text, number] : numbers)
+    if (is_of(text, module)) return number;
+  return otherwise;
+}
+
+bool AdapterRules::trains_whole(const Parameter& parameter) const {
   const std::vector<Parameter::FileTensor> tensors = parameter.file_tensors();
   return std::all_of(tensors.begin(), tensors.end(), [&](const Parameter::FileTensor& tensor) {
-    return std::any_of(modules_to_save.begin(), modules_to_save.end(),
-                       [&](const std::string& module) { return is_within(tensor.name, module); });
+    return std::any_of(settings_.modules_to_save.begin(), settings_.modules_to_save.end(),
+                       [&](const std::string& entry) { return saves(entry, tensor.name); });
   });
 }
 
-bool names_module(std::string_view name, std::string_view module) {
-  const auto ends_with_dot_and = [](std::string_view text, std::string_view end) {
-    return text.size() > end.size() && text.ends_with(end) && text[text.size() - end.size() - 1] == '.';
-  };
-  if (name.empty()) return false;
-  if (name == module || ends_with_dot_and(module, name)) return true;
-  return ends_with_dot_and(name, module) && name.find('.') + 1 == name.size() - module.size();
+bool AdapterRules::names(const std::string& entry, std::string_view module) const {
+  if (entry == kAllLinear) return true;
+  return is_pattern(entry) ? pattern(entry).matches_whole(whole_name(module))
+                           : is_end_of(entry, whole_name(module));
+}
+
+// PEFT asks for no dot before the end: "fier" is the classifier.
+bool AdapterRules::saves(const std::string& entry, std::string_view tensor) const {
+  const std::string whole = files_.in_file(std::string(tensor));
+  const std::vector<std::string_view> around = modules_around(whole);
+  return !entry.empty() && std::any_of(around.begin(), around.end(),
+                                       [&](std::string_view module) { return module.ends_with(entry); });
+}
+
+bool AdapterRules::is_of(const std::string& text, std::string_view module) const {
+  return pattern(text).matches_end(whole_name(module));
+}
+
+std::string AdapterRules::whole_name(std::string_view module) const {
+  return std::string(module_of(files_.in_file(std::string(module) + ".weight")));
+}
+
+const ModulePattern& AdapterRules::pattern(const std::string& text) const {
+  return std::find_if(patterns_.begin(), patterns_.end(),
+                      [&](const auto& known) { return known.first == text; })
+      ->second;
 }
 
 std::string_view module_of(std::string_view tensor) { return tensor.substr(0, tensor.rfind('.')); }
@@ -146,12 +138,6 @@ bool has_adapters(std::span<const Parameter> parameters) {
 
 std::string adapter_tensor_name(const FileNames& files, const std::string& tensor) {
   return "base_model.model." + files.in_file(tensor);
-}
-
-void check_adapters(const Model& model, const LoraSettings& settings) {
-  if (!settings.adapts()) return;
-  check_targets(model, settings);
-  check_whole_modules(model, settings);
 }
 
 }  // namespace recollect

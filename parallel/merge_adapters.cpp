@@ -17,6 +17,7 @@ constexpr uint64_t kHeaderOfTensor = 512;
 struct LowRank {
   std::vector<double> a, b;
   int64_t rank = 0;
+  double scale = 0;
 };
 
 class Merge {
@@ -24,7 +25,7 @@ class Merge {
   Merge(const Model& model, const LoraSettings& settings, const SafetensorsSet& base,
         const SafetensorsSet& adapters, const std::string& path)
       : model_(model),
-        settings_(settings),
+        rules_(settings, model.files),
         base_(base),
         adapters_(adapters),
         in_base_(find_tensors(model, base)),
@@ -75,7 +76,8 @@ class Merge {
     const std::string a = name_of(".lora_A.weight"), b = name_of(".lora_B.weight");
     if (!adapters_.find(a) || !adapters_.find(b)) return {};
     LowRank low;
-    low.rank = settings_.rank;
+    low.rank = rules_.rank_of(module);
+    low.scale = rules_.scale_of(module);
     low.a.resize(static_cast<std::size_t>(adapters_.at(a).elements()));
     low.b.resize(static_cast<std::size_t>(adapters_.at(b).elements()));
     adapters_.read_as(a, low.a.data());
@@ -102,7 +104,6 @@ class Merge {
 
   // Element [i, j] of B A, or of its transpose.
   void add(const LowRank& low, bool transposed, int64_t first, int64_t count, int64_t columns) {
-    const double scale = settings_.scale();
     const int64_t in = static_cast<int64_t>(low.a.size()) / low.rank;
     for (int64_t i = 0; i < count; ++i)
       for (int64_t j = 0; j < columns; ++j) {
@@ -111,12 +112,12 @@ class Merge {
         for (int64_t r = 0; r < low.rank; ++r)
           sum += low.b[static_cast<std::size_t>(out * low.rank + r)] *
                  low.a[static_cast<std::size_t>(r * in + column)];
-        band_[static_cast<std::size_t>(i * columns + j)] += scale * sum;
+        band_[static_cast<std::size_t>(i * columns + j)] += low.scale * sum;
       }
   }
 
   const Model& model_;
-  const LoraSettings& settings_;
+  AdapterRules rules_;
   const SafetensorsSet &base_, &adapters_;
   std::vector<std::vector<std::string>> in_base_, in_adapters_;  // names, by parameter
   SafetensorsWriter file_;

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <string>
 
+#include "engine/core/byte_count.h"
 #include "engine/core/error.h"
 
 namespace recollect {
@@ -31,15 +32,20 @@ Arena::Arena(std::size_t bytes) {
     memory = mprotect(start, bytes, PROT_READ | PROT_WRITE) == 0 ? start : MAP_FAILED;
     if (memory == MAP_FAILED) unmap(start, bytes);
   }
-  const std::string size = std::to_string(bytes);
+  constexpr const char* kLess =
+      "other processes take memory too: end some, or let the run take less; `recollect estimate CONFIG "
+      "--compare` "
+      "shows what activation checkpointing saves, optimizer.name adamw8bit and optimizer.offload keep fewer "
+      "states, "
+      "and a smaller training.micro_batch_size takes less";
   if (memory == MAP_FAILED)
-    throw Error(ExitCode::kDeviceMemory, "cannot reserve " + size + " bytes: " + std::strerror(errno),
-                "lower training.micro_batch_size or use more tensor-parallel ranks");
+    throw Error(ExitCode::kDeviceMemory, "cannot reserve " + byte_count(bytes) + ": " + std::strerror(errno),
+                kLess);
   memory_ = {static_cast<std::byte*>(memory), Deleter{bytes, unmap}};
   if (bytes >= kHugePage) madvise(memory, bytes, MADV_HUGEPAGE);  // fewer page-table misses; advice only
   if (madvise(memory, bytes, MADV_POPULATE_WRITE) != 0 && errno == ENOMEM)
-    throw Error(ExitCode::kDeviceMemory, "the system has no " + size + " bytes of memory to back the arena",
-                "lower training.micro_batch_size or use more tensor-parallel ranks");
+    throw Error(ExitCode::kDeviceMemory,
+                "the system has no " + byte_count(bytes) + " of memory left for an arena", kLess);
 }
 
 }  // namespace recollect

@@ -50,12 +50,11 @@ class TextFinder : public nlohmann::json_sax<nlohmann::json> {
   }
   bool parse_error(std::size_t at, const std::string&, const nlohmann::json::exception& error) override {
     position = at;
-    return fail(error.id == kOutOfRange ? "a number is out of range" : "not valid JSON in UTF-8");
+    const std::string problem = json_problem(error);
+    return fail(problem == "not valid JSON" ? problem + " in UTF-8" : problem);
   }
 
  private:
-  static constexpr int kOutOfRange = 406;  // nlohmann-json's number for it
-
   bool other(const char* what) {
     if (wanted_) return fail(fmt::format("{} is {}, not a string", escaped_name(key_), what));
     return depth_ > 0 || std::string_view(what) == "an object" ? true
@@ -120,11 +119,11 @@ std::string text_of_json(std::string_view line, const std::string& key, const st
   // The parser takes a zero byte for the end.
   if (const std::size_t zero = line.find('\0'); zero != std::string_view::npos)
     fail(zero, "a zero byte is not JSON");
-  if (line.find_first_not_of(" \t\r") == std::string_view::npos) fail(0, "an empty line");
   TextFinder finder(key);
   if (!nlohmann::json::sax_parse(line.begin(), line.end(), &finder))
     fail(finder.position == 0 ? 0 : finder.position - 1, finder.problem);
-  if (!finder.found) fail(0, fmt::format("the object has no {}", escaped_name(key)));
+  if (!finder.found)
+    fail(0, fmt::format("the object has no {}; --key names the one that holds the text", escaped_name(key)));
   return std::move(finder.text);
 }
 

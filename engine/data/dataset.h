@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/data/bad_records.h"
 #include "engine/data/data_format.h"
 #include "engine/data/field_spec.h"
 #include "engine/data/fields.h"
@@ -16,7 +17,8 @@ namespace recollect {
 // The RandomKey::layer of everything random about data; dropout uses the layers below it and 0xffffff.
 inline constexpr uint32_t kDataRandomLayer = 0xfffffe;
 // Its sites. The order of samples has those from 0x10 to 0x17.
-inline constexpr uint32_t kRandomIdSite = 0, kMaskingSite = 0x20, kRandomNumberSite = 0x40;
+inline constexpr uint32_t kRandomIdSite = 0, kMaskingSite = 0x20, kRandomNumberSite = 0x40,
+                          kRandomLengthSite = 0x60;
 
 class Dataset {
  public:
@@ -33,6 +35,9 @@ class Dataset {
   // before. Errors: kInput for a file that was shortened or changed after it was opened, or for an id outside
   // the vocabulary where that was not checked at the start.
   virtual void read(int64_t index, Fields& sample) const = 0;
+
+  // A sentence for each kind of record that was passed over.
+  virtual std::vector<std::string> remarks() const { return {}; }
 };
 
 struct DatasetSpec {
@@ -42,6 +47,7 @@ struct DatasetSpec {
   //         sequence_length ids are an error. Folders: *.jsonl.
   // tokens: .npy, llm.c .bin, Megatron .bin/.idx (the file, the .idx or their common prefix), or headerless;
   //         each file is one stream cut into windows, its tail dropped. Folders: *.bin and *.npy.
+  //         Records that hold nothing, or are damaged, are passed over as on_bad_record says.
   // text:   bytes as ids 0-255, the files joined by one newline byte each, cut into windows. Folders: *.txt.
   DataFormat format = DataFormat::kText;
   // Files or folders (searched recursively, sorted by path).
@@ -54,6 +60,14 @@ struct DatasetSpec {
   int64_t random_low = 0;
   int64_t random_high = 0;                 // 0: vocabulary_size
   int64_t random_size = int64_t{1} << 40;  // sequences
+  // Of random data: so many tokens, from low to high, of a share of the samples. None: all of sequence_length.
+  struct Lengths {
+    int64_t low = 0, high = 0;
+    double share = 1;
+  };
+  std::vector<Lengths> random_lengths = {};
+  int64_t random_label = -1;  // every label; -1: they are drawn
+  OnBadRecord on_bad_record = OnBadRecord::kSkipBlank;
   uint64_t seed = 0;
   // What the task (tasks.h) is told of a sample, the ids first. None: as causal language modelling has it.
   std::vector<FieldSpec> fields = {};

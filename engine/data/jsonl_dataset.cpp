@@ -13,6 +13,7 @@
 #include "engine/data/formats.h"
 #include "engine/data/line_parser.h"
 #include "engine/data/number_list.h"
+#include "engine/data/text_file.h"
 #include "engine/io/input_file.h"
 
 namespace recollect {
@@ -20,8 +21,23 @@ namespace {
 
 struct JsonlFile {
   InputFile file;
-  NumberList begins;       // of each line; one more for the end of the last
-  int64_t first_line = 0;  // lines of all files before this one
+  NumberList begins;            // of each line; one more for the end of the last
+  int64_t first_sample = 0;     // samples of all files before this one
+  NumberList passed_over = {};  // of the lines, those that are no samples
+
+  // The line of a sample of the file.
+  std::size_t line_of(std::size_t sample) const {
+    // passed_over[i] - i samples come before that line.
+    std::size_t low = 0, high = passed_over.size();
+    while (low < high) {
+      const std::size_t middle = (low + high) / 2;
+      if (passed_over[middle] - middle <= sample)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+    return sample + low;
+  }
 
   std::size_t lines() const { return begins.size() - 1; }
   std::size_t length(std::size_t i) const { return begins[i + 1] - begins[i]; }
@@ -37,21 +53,21 @@ struct JsonlFile {
 class JsonlDataset : public Dataset {
  public:
   JsonlDataset(const DatasetSpec& spec, const std::vector<std::string>& files)
-      : length_(spec.sequence_length), specs_(spec.fields) {
-    Fields sample;
+      : length_(spec.sequence_length), specs_(spec.fields), bad_(spec.on_bad_record) {
     files_.reserve(files.size());
     for (const std::string& path : files) {
       JsonlFile& file = files_.emplace_back(JsonlFile{InputFile(path), {}, size_});
       find_lines(file);
       for (std::size_t i = 0; i < file.lines(); ++i) {
         if (file.length(i) > text_.size()) text_.resize(file.length(i));
-        sample.clear();
-        parse(file, i, sample);
-        lengths_.push_back(sample.longest());
+        if (!check(file, i)) file.passed_over.push_back(i);
       }
-      size_ += static_cast<int64_t>(file.lines());
+      size_ = static_cast<int64_t>(lengths_.size());
     }
+    if (size_ == 0 && bad_.count() > 0) bad_.fail_for_all(list_some(files));
   }
+
+  std::vector<std::string> remarks() const override { return bad_.remarks(); }
 
   int64_t size() const override { return size_; }
   int64_t sequence_length() const override { return length_; }
@@ -62,20 +78,36 @@ class JsonlDataset : public Dataset {
 
   void read(int64_t index, Fields& sample) const override {
     require(index >= 0 && index < size_, "sequence index out of range");
-    const auto after = std::upper_bound(files_.begin(), files_.end(), index,
-                                        [](int64_t i, const JsonlFile& file) { return i < file.first_line; });
+    const auto after =
+        std::upper_bound(files_.begin(), files_.end(), index,
+                         [](int64_t i, const JsonlFile& file) { return i < file.first_sample; });
     const JsonlFile& file = *std::prev(after);
     const std::lock_guard lock(mutex_);
-    parse(file, static_cast<std::size_t>(index - file.first_line), sample);
+    parse(file, file.line_of(static_cast<std::size_t>(index - file.first_sample)), sample);
   }
 
  private:
+  // Whether the line is a sample, whose length is kept; false where it is passed over.
+  bool check(const JsonlFile& file, std::size_t line) {
+    sample_.clear();
+    try {
+      parse(file, line, sample_);
+    } catch (const Error& error) {
+      if (bad_.passes_over(error)) return false;
+      const std::string kind = line == 0 ? what_jsonl_is(file.line(line, text_)) : "";
+      if (kind.empty() || error.code() != ExitCode::kInput) throw;
+      throw Error(error.code(), error.what(), kind);
+    }
+    lengths_.push_back(sample_.longest());
+    return true;
+  }
+
   void parse(const JsonlFile& file, std::size_t line, Fields& sample) const {
     LineParser(file.line(line, text_), file.file.path(), static_cast<int64_t>(line) + 1, specs_, length_)
         .parse(sample);
   }
 
-  // An empty line is an error of the parser; only the end of the last line may have nothing behind it.
+  // Only the end of the last line may have nothing behind it.
   static void find_lines(JsonlFile& file) {
     const uint64_t size = file.file.size();
     std::vector<char> part(std::min<uint64_t>(size, 1 << 20));
@@ -93,6 +125,8 @@ class JsonlDataset : public Dataset {
 
   int64_t length_;
   std::vector<FieldSpec> specs_;
+  BadRecords bad_;
+  Fields sample_;  // that lines are checked in
   int64_t size_ = 0;
   NumberList lengths_;  // of every sample
   std::vector<JsonlFile> files_;

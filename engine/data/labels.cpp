@@ -57,6 +57,15 @@ bool same_letters(std::string_view a, std::string_view b) {
 std::optional<int32_t> find_class(std::string_view label, std::span<const std::string> names) {
   if (const auto found = std::find(names.begin(), names.end(), label); found != names.end())
     return static_cast<int32_t>(found - names.begin());
+  if (label.ends_with(".0"))
+    return find_class(label.substr(0, label.size() - 2), names);  // where a column has gaps
+  const bool yes = label == "True" || label == "true";
+  if (yes || label == "False" || label == "false") {  // of JSON, or Python's
+    for (const std::string_view other : {yes ? "true" : "false", yes ? "True" : "False"})
+      if (const auto found = std::find(names.begin(), names.end(), other); found != names.end())
+        return static_cast<int32_t>(found - names.begin());
+    return names.size() == 2 ? std::optional<int32_t>(yes) : std::nullopt;
+  }
   if (!numbers_of(names, "").empty()) return std::nullopt;
   std::size_t number = 0;
   const auto read = std::from_chars(label.data(), label.data() + label.size(), number);

@@ -19,7 +19,8 @@ void sort_labels(std::vector<std::string>& labels);
 // The same but for the case of ASCII letters.
 bool same_letters(std::string_view a, std::string_view b);
 
-// The class that a label names; a name goes before a number. Where all names are numbers, a number is a name.
+// The class that a label names; a name goes before a number, which may be written as 1.0. Where all names are numbers, a
+// number is a name. Of two classes false is the first and true the second, where neither is the name of one.
 std::optional<int32_t> find_class(std::string_view label, std::span<const std::string> names);
 
 // Error kInput at that line: the label names no class.

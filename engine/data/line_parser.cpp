@@ -1,5 +1,6 @@
 #include "engine/data/line_parser.h"
 
+#include <algorithm>
 #include <bit>
 #include <charconv>
 
@@ -7,6 +8,7 @@
 
 #include "engine/core/error.h"
 #include "engine/core/ignored_label.h"
+#include "engine/data/bad_records.h"
 #include "engine/io/strict_json.h"
 
 namespace recollect {
@@ -38,10 +40,28 @@ std::string known_keys(std::span<const FieldSpec> specs) {
          (others.empty() ? "" : ", and may have " + quoted_list(others));
 }
 
+// How a line is trained on that has texts in place of ids.
+std::string what_holds_texts(std::string_view key) {
+  for (const char* text : {"text", "sentence", "prompt", "tokens", "content"})
+    if (key == text) return "; give data.tokenizer where lines hold texts";
+  for (const char* chat : {"messages", "conversations", "instruction"})
+    if (key == chat)
+      return "; of a chat write the ids, and -100 for labels of what is not learnt (docs/data.md)";
+  return "";
+}
+
 }  // namespace
 
 void LineParser::fail_at(std::size_t at, const std::string& what, const std::string& hint) const {
   throw Error(ExitCode::kInput, fmt::format("{}:{}:{}: {}", path_, line_number_, at + 1, what), hint);
+}
+
+// A record of no tokens is one that holds nothing.
+void LineParser::fail_empty(std::size_t at, const FieldSpec& spec) const {
+  const std::string what = fmt::format("\"{}\" is empty", spec.key);
+  if (&spec == specs_.data() && spec.shape == SpecShape::kTokens)
+    throw BlankRecord(fmt::format("{}:{}:{}: {}", path_, line_number_, at + 1, what));
+  fail_at(at, what);
 }
 
 void LineParser::fail_outside(std::size_t at, const FieldSpec& spec, const std::string& value) const {
@@ -52,6 +72,11 @@ void LineParser::parse(Fields& sample) {
   require(!specs_.empty() && specs_.size() <= kMostSpecs, "a line has no fields, or too many");
   for (const FieldSpec& spec : specs_) reserve(spec, sample.field(spec.name));
   uint64_t seen = 0;
+  if (line_number_ == 1 && text_.starts_with("\ufeff")) at_ = 3;
+  skip_space();
+  if (at_ == text_.size())
+    throw BlankRecord(fmt::format("{}:{}: an empty line", path_, line_number_),
+                      "every line is a record: remove it");
   expect('{', "an object {\"input_ids\": [...]}");
   do {
     const std::size_t index = parse_key();
@@ -93,7 +118,7 @@ std::size_t LineParser::parse_key() {
     at_ = end + 1;
     return i;
   }
-  fail(fmt::format("unknown key {}", escaped_name(key)), known_keys(specs_));
+  fail(fmt::format("unknown key {}", escaped_name(key)), known_keys(specs_) + what_holds_texts(key));
 }
 
 void LineParser::reserve(const FieldSpec& spec, Field& field) const {
@@ -155,7 +180,7 @@ void LineParser::parse_tokens(const FieldSpec& spec, Field& field) {
   skip_space();
   const std::size_t start = at_, first = field.values.size();
   expect('[', "'['");
-  if (accept(']')) fail_at(start, fmt::format("\"{}\" is empty", spec.key));
+  if (accept(']')) fail_empty(start, spec);
   do {
     skip_space();
     const std::size_t here = at_;
@@ -176,19 +201,31 @@ int32_t LineParser::parse_number(const FieldSpec& spec) {
   skip_space();
   const std::size_t start = at_;
   if (spec.dtype == DType::kF32) {
-    const double value = parse_real();
+    const std::optional<bool> flag = parse_flag();
+    const double value = flag ? *flag : parse_real();
     if (!(value >= spec.low && value <= spec.high)) fail_outside(start, spec, fmt::to_string(value));
     return std::bit_cast<int32_t>(static_cast<float>(value));
   }
-  const int64_t value = parse_integer();
+  const std::optional<bool> flag = spec.is_class ? parse_flag() : std::nullopt;
+  const int64_t value = flag ? *flag : parse_integer(spec.is_class);
   const bool inside = value >= static_cast<int64_t>(spec.low) && value <= static_cast<int64_t>(spec.high);
   if (!inside && !(spec.may_be_ignored && value == kIgnoredLabel))
     fail_outside(start, spec, fmt::to_string(value));
   return static_cast<int32_t>(value);
 }
 
+std::optional<bool> LineParser::parse_flag() {
+  for (const bool value : {false, true}) {
+    const std::string_view word = value ? "true" : "false";
+    if (!text_.substr(at_).starts_with(word)) continue;
+    at_ += word.size();
+    return value;
+  }
+  return std::nullopt;
+}
+
 // JSON's grammar: no leading zeros, no plus sign, nothing after the digits.
-int64_t LineParser::parse_integer() {
+int64_t LineParser::parse_integer(bool may_have_zeros) {
   const auto is_digit = [this] { return at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9'; };
   const bool negative = at_ < text_.size() && text_[at_] == '-';
   if (negative) ++at_;
@@ -201,7 +238,12 @@ int64_t LineParser::parse_integer() {
         __builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, text_[at_] - '0', &value);
   if (at_ - first > 1 && text_[first] == '0') fail("an integer with a leading zero");
   if (overflow) fail("an integer that fits no 64 bits");
-  if (at_ < text_.size() && (text_[at_] == '.' || text_[at_] == 'e' || text_[at_] == 'E'))
+  const std::size_t point = at_;
+  if (may_have_zeros && point < text_.size() && text_[point] == '.') {
+    for (++at_; at_ < text_.size() && text_[at_] == '0';) ++at_;
+    if (at_ == point + 1) at_ = point;
+  }
+  if (at_ < text_.size() && (is_digit() || text_[at_] == '.' || text_[at_] == 'e' || text_[at_] == 'E'))
     fail("a number that is not written as an integer");
   return negative ? -value : value;
 }
@@ -252,6 +294,21 @@ void LineParser::check_lengths(Fields& sample) const {
         fail(fmt::format("{} {} for {} {}{}", field.row(row).size(), spec.key, ids.row(row).size(), first.key,
                          ids.ends.empty() ? "" : fmt::format(" in list {}", row + 1)));
   }
+  for (const FieldSpec& spec : specs_)
+    if (spec.ignored_behind_padding) check_padding(spec, sample);
+}
+
+// What padding would predict depends on what it attends to, which only its mask could say.
+void LineParser::check_padding(const FieldSpec& spec, Fields& sample) const {
+  const auto mask =
+      std::find_if(specs_.begin(), specs_.end(), [](const FieldSpec& one) { return one.is_mask; });
+  if (mask == specs_.end()) return;
+  const std::vector<int32_t>&ones = sample.field(mask->name).values, &labels = sample.field(spec.name).values;
+  const auto padding = static_cast<std::size_t>(std::find(ones.begin(), ones.end(), 0) - ones.begin());
+  for (std::size_t i = padding + 1; i < labels.size(); ++i)
+    if (labels[i] != kIgnoredLabel)
+      fail(fmt::format("\"{}\" has the label {} where \"{}\" is 0", spec.key, labels[i], mask->key),
+           "write -100 there: nothing is learnt of padding");
 }
 
 }  // namespace recollect

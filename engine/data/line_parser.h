@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,7 +22,7 @@ class LineParser {
       : text_(text), path_(path), line_number_(line_number), specs_(specs), length_(length) {}
 
   // Fills an empty sample. Allocates nothing in one that has been filled by these specs. Error kInput with
-  // path:line:column.
+  // path:line:column; a BlankRecord of a line without anything, or without tokens.
   void parse(Fields& sample);
 
  private:
@@ -29,6 +30,7 @@ class LineParser {
     fail_at(at_, what, hint);
   }
   [[noreturn]] void fail_at(std::size_t at, const std::string& what, const std::string& hint = {}) const;
+  [[noreturn]] void fail_empty(std::size_t at, const FieldSpec& spec) const;
   [[noreturn]] void fail_outside(std::size_t at, const FieldSpec& spec, const std::string& value) const;
 
   void skip_space();
@@ -41,12 +43,14 @@ class LineParser {
   void parse_numbers(const FieldSpec& spec, Field& field);
   void parse_lists(const FieldSpec& spec, Field& field);
   void parse_tokens(const FieldSpec& spec, Field& field);
-  int32_t parse_number(const FieldSpec& spec);  // as it lies in a field
-  int64_t parse_integer();
+  int32_t parse_number(const FieldSpec& spec);         // as it lies in a field
+  int64_t parse_integer(bool may_have_zeros = false);  // 1.0 for 1
+  std::optional<bool> parse_flag();                    // nothing where there is none
   double parse_real();
 
   void check_presence(uint64_t seen) const;
   void check_lengths(Fields& sample) const;
+  void check_padding(const FieldSpec& spec, Fields& sample) const;
 
   std::string_view text_;
   const std::string& path_;

@@ -115,20 +115,32 @@ void PackedSamples::read(int64_t index, Fields& sample) const {
 }
 
 PackedSamples prepare_samples(std::size_t rows, int threads, const PackedSamples& empty,
-                              const MakeSample& make) {
+                              const MakeSample& make, BadRecords& bad, std::vector<std::size_t>* left_out) {
   constexpr std::size_t kRowsOfABlock = 256;
   std::vector<PackedSamples> results(count_blocks(rows, kRowsOfABlock), empty);
+  std::vector<BadRecords> passed_over(results.size(), BadRecords(bad.choice()));
+  std::vector<std::vector<std::size_t>> without(results.size());
   for_each_block(rows, kRowsOfABlock, threads, [&](const RowBlock& block, EncodingMemory& memory) {
     Fields sample;
     for (std::size_t row = block.begin; row < block.end; ++row) {
       sample.clear();
-      make(row, memory, sample);
+      try {
+        make(row, memory, sample);
+      } catch (const Error& error) {
+        if (!passed_over[block.number].passes_over(error)) throw;
+        without[block.number].push_back(row);
+        continue;
+      }
       results[block.number].append(sample);
     }
     results[block.number].shrink();
   });
   PackedSamples all = empty;
-  for (PackedSamples& result : results) all.append(std::move(result));
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (results[i].size() > 0) all.append(std::move(results[i]));
+    bad.append(passed_over[i]);
+    if (left_out) left_out->insert(left_out->end(), without[i].begin(), without[i].end());
+  }
   return all;
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/core/dtype.h"
+#include "engine/data/bad_records.h"
 #include "engine/data/dataset.h"
 #include "engine/data/tokenizer/tokenizer.h"
 
@@ -57,9 +58,11 @@ class PackedSamples final : public Dataset {
 };
 
 // Samples 0 to `rows`, as `make(row, memory, sample)` fills an empty one, by as many threads: the result does not depend
-// on their number, and neither does the error, which is that of the first row that has one.
+// on their number, and neither does the error, which is that of the first row that has one. Rows whose error `bad` passes
+// over are left out; their numbers are behind what `left_out` has.
 using MakeSample = std::function<void(std::size_t row, EncodingMemory& memory, Fields& sample)>;
 PackedSamples prepare_samples(std::size_t rows, int threads, const PackedSamples& empty,
-                              const MakeSample& make);
+                              const MakeSample& make, BadRecords& bad,
+                              std::vector<std::size_t>* left_out = nullptr);
 
 }  // namespace recollect

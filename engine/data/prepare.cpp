@@ -51,23 +51,42 @@ void append(PackedSamples samples, Prepared& prepared) {
     prepared.samples = std::make_unique<PackedSamples>(std::move(samples));
 }
 
-void note_rows(const TextTable& table, std::size_t file, Prepared& prepared) {
-  for (std::size_t row = 0; row < table.rows(); ++row) prepared.rows.push_back({file, table.line(row)});
-}
-
-std::vector<TextTable> read_tables(const PreparationSpec& spec, const TableSpec& table) {
+std::vector<TextTable> read_tables(const PreparationSpec& spec, const TableSpec& table, BadRecords& bad) {
   std::vector<TextTable> tables;
-  for (const std::string& path : spec.paths) tables.emplace_back(path, table);
+  for (const std::string& path : spec.paths) tables.emplace_back(path, table, bad);
   return tables;
 }
 
-std::vector<std::string> find_labels(const std::vector<TextTable>& tables, const std::string& column) {
+void finish(const PreparationSpec& spec, const BadRecords& bad, Prepared& prepared) {
+  if (prepared.samples->size() == 0 && bad.count() > 0) bad.fail_for_all(list_some(spec.paths));
+  for (std::string& remark : bad.remarks()) prepared.remarks.push_back(std::move(remark));
+}
+
+// Where samples are fewer than rows, what was left out would shift the numbers of those behind.
+void number_rows(const TextTable& table, const std::vector<std::size_t>& left_out, Prepared& prepared) {
+  for (std::size_t row = 0; row < table.rows(); ++row)
+    if (!std::binary_search(left_out.begin(), left_out.end(), row))
+      prepared.ids.push_back(fmt::to_string(table.place(row)));
+}
+
+// The rows that samples are of.
+void note_rows(const TextTable& table, std::size_t file, const std::vector<std::size_t>& left_out,
+               Prepared& prepared) {
+  for (std::size_t row = 0; row < table.rows(); ++row)
+    if (!std::binary_search(left_out.begin(), left_out.end(), row))
+      prepared.rows.push_back({file, table.line(row)});
+}
+
+// As run_classification has them.
+std::vector<std::string> find_labels(const std::vector<TextTable>& tables, const std::string& column,
+                                     OnBadRecord on_bad_record) {
   std::set<std::string, std::less<>> labels;
   for (const TextTable& table : tables)
     for (std::size_t row = 0, at = table.column(column); row < table.rows(); ++row)
-      if (const std::string_view label = table.at(row, at); label.empty())
+      if (const std::string_view label = table.at(row, at); label.empty()) {
+        if (on_bad_record == OnBadRecord::kSkip) continue;
         table.fail(row, fmt::format("{} is empty", escaped_name(column)));
-      else if (!labels.contains(label))
+      } else if (!labels.contains(label))
         labels.emplace(label);
   std::vector<std::string> sorted(labels.begin(), labels.end());
   sort_labels(sorted);
@@ -97,9 +116,16 @@ Columns columns_of(const PreparationSpec& spec) {
 }
 
 void classify(const std::vector<TextTable>& tables, const ClassificationSpec& spec,
-              const Tokenizer& tokenizer, Prepared& prepared) {
-  for (const TextTable& table : tables) {
-    append(prepare_classification(table, tokenizer, spec), prepared);
+              const Tokenizer& tokenizer, BadRecords& bad, bool notes_rows, Prepared& prepared) {
+  for (std::size_t file = 0; file < tables.size(); ++file) {
+    const TextTable& table = tables[file];
+    std::vector<std::size_t> left_out;
+    append(prepare_classification(table, tokenizer, spec, bad, &left_out), prepared);
+    if (notes_rows) note_rows(table, file, left_out, prepared);
+    const bool alone = tables.size() == 1;
+    if (!left_out.empty()) prepared.ids.clear();
+    if (alone && prepared.ids.empty() && left_out.size() + table.skipped_lines().size() > 0)
+      number_rows(table, left_out, prepared);
     if (const std::vector<int64_t>& skipped = table.skipped_lines(); !skipped.empty())
       prepared.remarks.push_back(fmt::format(
           "{}: {} of {} rows are cut short and left out, the first in line {}", printable(table.path()),
@@ -114,16 +140,17 @@ Prepared prepare_table(const PreparationSpec& spec, const Tokenizer& tokenizer) 
   const Columns columns = columns_of(spec);
   const bool numbers = spec.problem == ProblemType::kRegression;
   if (numbers && !spec.labels.empty()) refuse("a regression has numbers for labels, and no names");
-  const std::vector<TextTable> tables = read_tables(spec, columns.table);
+  BadRecords bad(spec.on_bad_record);
+  const std::vector<TextTable> tables = read_tables(spec, columns.table, bad);
   Prepared prepared{.labels = spec.labels};
-  if (!numbers && spec.labelled && spec.labels.empty()) prepared.labels = find_labels(tables, columns.label);
+  if (!numbers && spec.labelled && spec.labels.empty())
+    prepared.labels = find_labels(tables, columns.label, spec.on_bad_record);
   prepared.metrics =
       numbers ? std::vector<std::string>{"pearson", "spearman"} : std::vector<std::string>{"accuracy"};
   classify(tables,
            {columns.text, columns.pair, columns.label, prepared.labels, sequence_of(spec), spec.threads},
-           tokenizer, prepared);
-  if (!spec.labelled)
-    for (std::size_t file = 0; file < tables.size(); ++file) note_rows(tables[file], file, prepared);
+           tokenizer, bad, !spec.labelled, prepared);
+  finish(spec, bad, prepared);
   return prepared;
 }
 
@@ -146,8 +173,9 @@ Prepared prepare_glue(const PreparationSpec& spec, const GlueTask& task, const T
     refuse(fmt::format("{} has numbers for labels, and no names", task.name));
   std::vector<TextTable> tables;
   Prepared prepared{.labels = spec.labels.empty() ? task.labels : spec.labels, .metrics = task.metrics};
+  BadRecords bad(spec.on_bad_record);
   for (const std::string& path : spec.paths) {
-    const TextTable& table = tables.emplace_back(path, layout_of(task, path));
+    const TextTable& table = tables.emplace_back(path, layout_of(task, path), bad);
     const std::vector<std::string> ids = ids_of(table);
     prepared.ids.insert(prepared.ids.end(), ids.begin(), ids.end());
   }
@@ -156,12 +184,10 @@ Prepared prepare_glue(const PreparationSpec& spec, const GlueTask& task, const T
            {or_else(spec.text, task.text), or_else(spec.pair, task.pair),
             spec.labelled ? or_else(spec.label, task.label) : "",
             order.empty() ? prepared.labels : task.labels, sequence_of(spec), spec.threads, order},
-           tokenizer, prepared);
+           tokenizer, bad, false, prepared);
   // Numbers of some samples are of no use.
   if (static_cast<int64_t>(prepared.ids.size()) != prepared.samples->size()) prepared.ids.clear();
-  if (prepared.ids.empty() && !prepared.remarks.empty() && tables.size() == 1)
-    for (std::size_t row = 0; row < tables.front().rows(); ++row)
-      prepared.ids.push_back(fmt::to_string(tables.front().place(row)));
+  finish(spec, bad, prepared);
   return prepared;
 }
 
@@ -181,7 +207,8 @@ Prepared prepare_multiple_choice(const PreparationSpec& spec, const Tokenizer& t
               .label = choices.label};
     if (spec.labelled) layout.columns.push_back(choices.label);
   }
-  const std::vector<TextTable> tables = read_tables(spec, layout);
+  BadRecords bad(spec.on_bad_record);
+  const std::vector<TextTable> tables = read_tables(spec, layout, bad);
   Prepared prepared{.metrics = {"accuracy"}};
   const std::size_t count = count_choices(tables.front(), choices.ending);
   for (std::size_t i = 0; i < count; ++i) prepared.labels.push_back(fmt::to_string(i));
@@ -192,31 +219,36 @@ Prepared prepare_multiple_choice(const PreparationSpec& spec, const Tokenizer& t
     if (const std::size_t other = count_choices(table, choices.ending); other != count)
       throw Error(ExitCode::kInput, fmt::format("{}: {} endings, and {} in {}", table.path(), other, count,
                                                 tables.front().path()));
-    append(prepare_choices(table, tokenizer, choices), prepared);
-    if (!spec.labelled) note_rows(table, file, prepared);
+    std::vector<std::size_t> left_out;
+    append(prepare_choices(table, tokenizer, choices, bad, &left_out), prepared);
+    if (!spec.labelled) note_rows(table, file, left_out, prepared);
   }
+  finish(spec, bad, prepared);
   return prepared;
 }
 
 Prepared prepare_question_answering(const PreparationSpec& spec, const Tokenizer& tokenizer) {
   Prepared prepared{.metrics = {"squad"}, .questions = std::make_unique<QuestionAnsweringSet>()};
+  BadRecords bad(spec.on_bad_record);
   const QuestionsSpec questions{spec.labelled, spec.stride, sequence_of(spec), spec.threads};
   for (const std::string& path : spec.paths) {
     const std::size_t context = prepared.questions->contexts.size();
-    read_squad(path, spec.labelled, *prepared.questions);
+    read_squad(path, spec.labelled, *prepared.questions, bad);
     check_ids(path, *prepared.questions);
     append(prepare_questions(path, context, tokenizer, questions, *prepared.questions), prepared);
   }
+  finish(spec, bad, prepared);
   return prepared;
 }
 
 Prepared prepare_token_classification(const PreparationSpec& spec, const Tokenizer& tokenizer) {
   std::vector<TaggedWords> files;
+  BadRecords bad(spec.on_bad_record);
   for (const std::string& path : spec.paths)
     files.push_back(spec.format == DataFormat::kConll
-                        ? TaggedWords::read_conll(path, spec.labelled)
+                        ? TaggedWords::read_conll(path, spec.labelled, bad)
                         : TaggedWords::read_jsonl(path, or_else(spec.text, "tokens"),
-                                                  spec.labelled ? or_else(spec.label, "tags") : ""));
+                                                  spec.labelled ? or_else(spec.label, "tags") : "", bad));
   Prepared prepared{.labels = spec.labels, .metrics = {"entities"}};
   if (spec.labelled && spec.labels.empty()) prepared.labels = find_tags(files);
   if (spec.labelled && prepared.labels.empty())
@@ -224,10 +256,13 @@ Prepared prepare_token_classification(const PreparationSpec& spec, const Tokeniz
   const TagsSpec tags{spec.labelled ? prepared.labels : std::vector<std::string>(), sequence_of(spec),
                       spec.threads};
   for (std::size_t file = 0; file < files.size(); ++file) {
-    append(prepare_tags(files[file], tokenizer, tags), prepared);
+    std::vector<std::size_t> left_out;
+    append(prepare_tags(files[file], tokenizer, tags, bad, &left_out), prepared);
     for (std::size_t i = 0; !spec.labelled && i < files[file].sentences(); ++i)
-      prepared.rows.push_back({file, files[file].line_of_sentence(i)});
+      if (!std::binary_search(left_out.begin(), left_out.end(), i))
+        prepared.rows.push_back({file, files[file].line_of_sentence(i)});
   }
+  finish(spec, bad, prepared);
   return prepared;
 }
 

@@ -50,6 +50,7 @@ struct PreparationSpec {
   Truncation truncation = Truncation::kLongestFirst;
   int64_t vocabulary_size = 0;  // of the model
   bool token_types = true;      // whether the model reads them
+  OnBadRecord on_bad_record = OnBadRecord::kSkipBlank;
   int threads = 1;
 };
 
@@ -65,7 +66,8 @@ struct Prepared {
   std::vector<std::string> metrics = {};  // by which such data is judged
   std::vector<std::string> ids = {};      // of samples, where the file numbers them, as GLUE's do; or none
   std::vector<RowPlace> rows = {};  // of samples without labels, which are asked about; of csv, tsv and jsonl
-  // A sentence for each of GLUE's files that has rows which are cut short; they are left out, as its own readers do.
+  // A sentence for each of GLUE's files that has rows which are cut short; they are left out, as its own readers do. And
+  // one on each kind of record that was passed over.
   std::vector<std::string> remarks = {};
   std::unique_ptr<QuestionAnsweringSet> questions = {};  // of question answering: what evaluation asks about
 };

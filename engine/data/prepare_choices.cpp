@@ -23,7 +23,8 @@ std::size_t count_choices(const TextTable& table, const std::string& ending) {
   return count;
 }
 
-PackedSamples prepare_choices(const TextTable& table, const Tokenizer& tokenizer, const ChoicesSpec& spec) {
+PackedSamples prepare_choices(const TextTable& table, const Tokenizer& tokenizer, const ChoicesSpec& spec,
+                              BadRecords& bad, std::vector<std::size_t>* left_out) {
   const SequenceMaker maker(tokenizer, spec.sequence);
   const std::size_t text = table.column(spec.text);
   const std::size_t header = spec.header.empty() ? text : table.column(spec.header);
@@ -43,7 +44,7 @@ PackedSamples prepare_choices(const TextTable& table, const Tokenizer& tokenizer
       try {
         maker.append(maker.encode(table.at(row, text), second, memory), sample);
       } catch (const Error& error) {
-        table.fail(row, error.what(), error.hint());
+        table.fail(row, error);
       }
       for (const PackedSamples::Part& part : maker.parts()) {
         Field& field = sample.field(part.name);
@@ -54,7 +55,7 @@ PackedSamples prepare_choices(const TextTable& table, const Tokenizer& tokenizer
   };
   std::vector<PackedSamples::Part> parts = maker.parts(endings.size());
   if (!spec.label.empty()) parts.push_back({.name = "labels"});
-  return prepare_samples(table.rows(), spec.threads, {parts, maker.sequence_length()}, make);
+  return prepare_samples(table.rows(), spec.threads, {parts, maker.sequence_length()}, make, bad, left_out);
 }
 
 }  // namespace recollect

@@ -20,6 +20,7 @@ struct ChoicesSpec {
 std::size_t count_choices(const TextTable& table, const std::string& ending);
 
 // "ids" and "token_types" are lists of lists. Errors as prepare_classification() has them.
-PackedSamples prepare_choices(const TextTable& table, const Tokenizer& tokenizer, const ChoicesSpec& spec);
+PackedSamples prepare_choices(const TextTable& table, const Tokenizer& tokenizer, const ChoicesSpec& spec,
+                              BadRecords& bad, std::vector<std::size_t>* left_out = nullptr);
 
 }  // namespace recollect

@@ -7,7 +7,8 @@
 namespace recollect {
 
 PackedSamples prepare_classification(const TextTable& table, const Tokenizer& tokenizer,
-                                     const ClassificationSpec& spec) {
+                                     const ClassificationSpec& spec, BadRecords& bad,
+                                     std::vector<std::size_t>* left_out) {
   const SequenceMaker maker(tokenizer, spec.sequence);
   const std::size_t text = table.column(spec.text);
   const std::size_t pair = spec.pair.empty() ? text : table.column(spec.pair);
@@ -23,7 +24,7 @@ PackedSamples prepare_classification(const TextTable& table, const Tokenizer& to
     try {
       maker.append(maker.encode(table.at(row, text), second, memory), sample);
     } catch (const Error& error) {
-      table.fail(row, error.what(), error.hint());
+      table.fail(row, error);
     }
     if (labelled)
       sample["labels"].push_back(numbers ? std::bit_cast<int32_t>(table.number_at(row, label))
@@ -31,7 +32,7 @@ PackedSamples prepare_classification(const TextTable& table, const Tokenizer& to
   };
   std::vector<PackedSamples::Part> parts = maker.parts();
   if (labelled) parts.push_back({.name = "labels", .dtype = numbers ? DType::kF32 : DType::kI32});
-  return prepare_samples(table.rows(), spec.threads, {parts, maker.sequence_length()}, make);
+  return prepare_samples(table.rows(), spec.threads, {parts, maker.sequence_length()}, make, bad, left_out);
 }
 
 }  // namespace recollect

@@ -17,8 +17,9 @@ struct ClassificationSpec {
 };
 
 // Errors: kInput, with path:line for a label that is none, a text without tokens, and special tokens that leave no room;
-// and for a tokenizer that has more ids than the model.
+// and for a tokenizer that has more ids than the model. `bad` and `left_out`: as prepare_samples() has them, here and below.
 PackedSamples prepare_classification(const TextTable& table, const Tokenizer& tokenizer,
-                                     const ClassificationSpec& spec);
+                                     const ClassificationSpec& spec, BadRecords& bad,
+                                     std::vector<std::size_t>* left_out = nullptr);
 
 }  // namespace recollect

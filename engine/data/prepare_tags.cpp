@@ -28,7 +28,8 @@ std::vector<std::string> find_tags(std::span<const TaggedWords> files) {
   return tags;
 }
 
-PackedSamples prepare_tags(const TaggedWords& words, const Tokenizer& tokenizer, const TagsSpec& spec) {
+PackedSamples prepare_tags(const TaggedWords& words, const Tokenizer& tokenizer, const TagsSpec& spec,
+                           BadRecords& bad, std::vector<std::size_t>* left_out) {
   const SequenceMaker maker(tokenizer, spec.sequence);
   const bool labelled = !spec.labels.empty();
   const std::vector<int32_t> classes = classes_of(words, spec.labels);
@@ -44,7 +45,7 @@ PackedSamples prepare_tags(const TaggedWords& words, const Tokenizer& tokenizer,
     try {
       tokens = maker.encode(texts, memory);
     } catch (const Error& error) {
-      fail_at_line(words.path(), words.line_of_sentence(sentence), error.what(), error.hint());
+      fail_at_line(words.path(), words.line_of_sentence(sentence), error);
     }
     maker.append(tokens, sample);
     for (std::size_t i = 0; i < tokens.size(); ++i) {
@@ -62,7 +63,8 @@ PackedSamples prepare_tags(const TaggedWords& words, const Tokenizer& tokenizer,
     parts.push_back({.name = "labels"});
   else  // of a word's first token its number, from 1 on; and how many words there are
     parts.insert(parts.end(), {{.name = "word_begins"}, {.name = "words"}});
-  return prepare_samples(words.sentences(), spec.threads, {parts, maker.sequence_length()}, make);
+  return prepare_samples(words.sentences(), spec.threads, {parts, maker.sequence_length()}, make, bad,
+                         left_out);
 }
 
 }  // namespace recollect

@@ -19,6 +19,7 @@ std::vector<std::string> find_tags(std::span<const TaggedWords> files);
 
 // A word that gives no token, or that is cut off, has no label. Errors: kInput, with path:line for a tag that is none,
 // and as prepare_classification() has them.
-PackedSamples prepare_tags(const TaggedWords& words, const Tokenizer& tokenizer, const TagsSpec& spec);
+PackedSamples prepare_tags(const TaggedWords& words, const Tokenizer& tokenizer, const TagsSpec& spec,
+                           BadRecords& bad, std::vector<std::size_t>* left_out = nullptr);
 
 }  // namespace recollect

@@ -1,6 +1,7 @@
 #include "engine/data/prepare_texts.h"
 
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <utility>
 
@@ -9,6 +10,8 @@
 #include "engine/core/error.h"
 #include "engine/core/printable.h"
 #include "engine/data/sequence_maker.h"
+#include "engine/data/squad.h"
+#include "engine/data/text_file.h"
 #include "engine/data/text_table.h"
 #include "engine/data/tokenize_corpus.h"
 
@@ -66,7 +69,7 @@ std::vector<uint32_t> encode_document(const Tokenizer& tokenizer, std::string_vi
                                       std::size_t most, Truncation truncation, EncodingMemory& memory) {
   std::vector<uint32_t> ids;
   tokenizer.encode(text, memory, ids);
-  if (ids.empty() && most != kWhole) throw Error(ExitCode::kInput, "the text has not a single token");
+  if (ids.empty()) throw BlankRecord("the text has not a single token");
   ids.push_back(end);
   if (ids.size() <= most) return ids;
   if (truncation != Truncation::kLongestFirst && truncation != Truncation::kOnlyFirst)
@@ -94,32 +97,95 @@ std::unique_ptr<Dataset> tokenize_stream(const Tokenizer& tokenizer, const Texts
   return stream;
 }
 
-std::unique_ptr<Dataset> tokenize_lines(const Tokenizer& tokenizer, const TextsSpec& spec, LineTokens tokens,
-                                        Truncation truncation, bool whole) {
-  const SequenceMaker maker(tokenizer, {.sequence_length = spec.sequence_length,
-                                        .truncation = truncation,
-                                        .vocabulary_size = spec.vocabulary_size,
-                                        .token_types = false});
-  const bool ends = tokens == LineTokens::kWithEnd;
-  const uint32_t end = ends ? end_of(tokenizer) : 0;
-  const auto most = whole ? kWhole : static_cast<std::size_t>(spec.sequence_length);
-  auto all = std::make_unique<PackedSamples>(maker.parts(), spec.sequence_length);
-  for (const std::string& path : spec.paths) {
-    const TextTable table(path, {.format = TableFormat::kJsonl, .columns = {spec.key}});
-    const std::size_t column = table.column(spec.key);
+namespace {
+
+// Documents of several files, each as its tokens.
+class DocumentMaker {
+ public:
+  DocumentMaker(const Tokenizer& tokenizer, const TextsSpec& spec, LineTokens tokens, Truncation truncation,
+                bool whole)
+      : bad(spec.on_bad_record),
+        tokenizer_(tokenizer),
+        spec_(spec),
+        truncation_(truncation),
+        ends_(tokens == LineTokens::kWithEnd),
+        maker_(tokenizer, {.sequence_length = spec.sequence_length,
+                           .truncation = truncation,
+                           .vocabulary_size = spec.vocabulary_size,
+                           .token_types = false}),
+        end_(ends_ ? end_of(tokenizer) : 0),
+        most_(whole ? kWhole : static_cast<std::size_t>(spec.sequence_length)),
+        all_(std::make_unique<PackedSamples>(maker_.parts(), spec.sequence_length)) {}
+
+  BadRecords bad;
+
+  using TextAt = std::function<std::string_view(std::size_t row)>;
+  using LineOf = std::function<int64_t(std::size_t row)>;
+  void append(const std::string& path, std::size_t rows, const TextAt& text_at, const LineOf& line_of) {
     const auto make = [&](std::size_t row, EncodingMemory& memory, Fields& sample) {
       try {
-        if (!ends) return maker.append(maker.encode(table.at(row, column), std::nullopt, memory), sample);
-        for (const uint32_t id :
-             encode_document(tokenizer, table.at(row, column), end, most, truncation, memory))
-          sample["ids"].push_back(static_cast<int32_t>(id));
+        append_document(text_at(row), memory, sample);
       } catch (const Error& error) {
-        table.fail(row, error.what(), error.hint());
+        fail_at_line(path, line_of(row), error);
       }
     };
-    all->append(prepare_samples(table.rows(), spec.threads, {maker.parts(), spec.sequence_length}, make));
+    all_->append(prepare_samples(rows, spec_.threads, {maker_.parts(), spec_.sequence_length}, make, bad));
   }
-  return all;
+
+  PreparedTexts finish() {
+    if (all_->size() == 0 && bad.count() > 0) bad.fail_for_all(list_some(spec_.paths));
+    return {std::move(all_), bad.remarks()};
+  }
+
+ private:
+  void append_document(std::string_view text, EncodingMemory& memory, Fields& sample) const {
+    if (!ends_) {
+      if (text.find_first_not_of(" \t\r\n") == std::string_view::npos)
+        throw BlankRecord("the text has not a single token");  // but those around it
+      return maker_.append(maker_.encode(text, std::nullopt, memory), sample);
+    }
+    for (const uint32_t id : encode_document(tokenizer_, text, end_, most_, truncation_, memory))
+      sample["ids"].push_back(static_cast<int32_t>(id));
+  }
+
+  const Tokenizer& tokenizer_;
+  const TextsSpec& spec_;
+  Truncation truncation_;
+  bool ends_;
+  SequenceMaker maker_;
+  uint32_t end_;
+  std::size_t most_;
+  std::unique_ptr<PackedSamples> all_;
+};
+
+}  // namespace
+
+PreparedTexts tokenize_lines(const Tokenizer& tokenizer, const TextsSpec& spec, LineTokens tokens,
+                             Truncation truncation, bool whole) {
+  DocumentMaker documents(tokenizer, spec, tokens, truncation, whole);
+  for (const std::string& path : spec.paths) {
+    const TextTable table(path, {.format = TableFormat::kJsonl, .columns = {spec.key}}, documents.bad);
+    documents.append(
+        path, table.rows(), [&](std::size_t row) { return table.at(row, 0); },
+        [&](std::size_t row) { return table.line(row); });
+  }
+  return documents.finish();
+}
+
+PreparedTexts tokenize_contexts(const Tokenizer& tokenizer, const TextsSpec& spec, LineTokens tokens,
+                                Truncation truncation, bool whole) {
+  DocumentMaker documents(tokenizer, spec, tokens, truncation, whole);
+  for (const std::string& path : spec.paths) {
+    QuestionAnsweringSet set;
+    read_squad(path, /*labelled=*/false, set, documents.bad);
+    std::vector<int64_t> lines(set.contexts.size(), 1);  // where the first question about each begins
+    for (auto example = set.examples.rbegin(); example != set.examples.rend(); ++example)
+      lines[example->context] = example->line;
+    documents.append(
+        path, set.contexts.size(), [&](std::size_t row) -> std::string_view { return set.contexts[row]; },
+        [&](std::size_t row) { return lines[row]; });
+  }
+  return documents.finish();
 }
 
 }  // namespace recollect

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/data/bad_records.h"
 #include "engine/data/dataset.h"
 #include "engine/data/packed_samples.h"
 #include "engine/data/tokenizer/tokenizer.h"
@@ -19,6 +20,13 @@ struct TextsSpec {
   int64_t sequence_length = 0;
   int64_t vocabulary_size = 0;  // of the model
   int threads = 1;
+  OnBadRecord on_bad_record = OnBadRecord::kSkipBlank;
+};
+
+// With a sentence on each kind of record that was passed over.
+struct PreparedTexts {
+  std::unique_ptr<Dataset> dataset;
+  std::vector<std::string> remarks = {};
 };
 
 // What a line becomes.
@@ -34,7 +42,10 @@ enum class LineTokens {
 std::unique_ptr<Dataset> tokenize_stream(const Tokenizer& tokenizer, const TextsSpec& spec);
 // A document for each line of JSONL. Longer ones are cut at sequence_length where the truncation is of the first text
 // or of the longest, and an error where nothing is cut; `whole`: they are left as long as they are.
-std::unique_ptr<Dataset> tokenize_lines(const Tokenizer& tokenizer, const TextsSpec& spec, LineTokens tokens,
-                                        Truncation truncation, bool whole);
+PreparedTexts tokenize_lines(const Tokenizer& tokenizer, const TextsSpec& spec, LineTokens tokens,
+                             Truncation truncation, bool whole);
+// Likewise a document for each context of SQuAD's files.
+PreparedTexts tokenize_contexts(const Tokenizer& tokenizer, const TextsSpec& spec, LineTokens tokens,
+                                Truncation truncation, bool whole);
 
 }  // namespace recollect

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "engine/core/error.h"
+#include "engine/data/bad_records.h"
 
 namespace recollect {
 
@@ -37,7 +38,7 @@ std::vector<Token> SequenceMaker::assemble(std::span<const Token> first,
   const auto most = static_cast<std::size_t>(spec_.sequence_length);
   std::vector<Token> tokens = std::move(
       tokenizer_.assemble(first, second, {.truncation = spec_.truncation, .max_length = most}).front());
-  if (tokens.empty()) throw Error(ExitCode::kInput, "the text has not a single token");
+  if (tokens.empty()) throw BlankRecord("the text has not a single token");
   if (tokens.size() > most)
     throw Error(ExitCode::kInput,
                 fmt::format("{} tokens, where a sequence has at most {}", tokens.size(), most),

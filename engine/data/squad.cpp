@@ -70,8 +70,8 @@ std::size_t byte_of_point(std::string_view text, uint64_t point) {
 
 class SquadReader final : public nlohmann::json_sax<nlohmann::json> {
  public:
-  SquadReader(const std::string& path, bool labelled, QuestionAnsweringSet& set)
-      : path_(path), labelled_(labelled), set_(set), stream_(path), open_{{Level::kTop}} {}
+  SquadReader(const std::string& path, bool labelled, QuestionAnsweringSet& set, BadRecords& bad)
+      : path_(path), labelled_(labelled), set_(set), bad_(bad), stream_(path), open_{{Level::kTop}} {}
 
   void read() { nlohmann::json::sax_parse(ByteStream::Iterator(stream_), ByteStream::Iterator(), this); }
 
@@ -110,8 +110,12 @@ class SquadReader final : public nlohmann::json_sax<nlohmann::json> {
   bool start_array(std::size_t) override { return open(Kind::kList); }
   bool end_object() override { return close(); }
   bool end_array() override { return close(); }
-  bool parse_error(std::size_t position, const std::string&, const nlohmann::json::exception&) override {
-    fail_at_line(path_, stream_.line(), fmt::format("not valid JSON, or not UTF-8, at byte {}", position));
+  bool parse_error(std::size_t position, const std::string&,
+                   const nlohmann::json::exception& error) override {
+    const std::string problem = json_problem(error);
+    fail_at_line(path_, stream_.line(),
+                 fmt::format("{} at byte {}",
+                             problem == "not valid JSON" ? problem + ", or not UTF-8," : problem, position));
   }
 
  private:
@@ -187,20 +191,31 @@ class SquadReader final : public nlohmann::json_sax<nlohmann::json> {
   }
 
   void end_question() {
-    if (question_.is_impossible && !question_.answers.empty())
-      fail("is_impossible is true, and there are answers");
-    if (labelled_ && !question_.is_impossible && question_.answers.empty())
-      fail("there is no answer", "where there is none, is_impossible must be true");
-    set_.examples.push_back(std::move(question_));
+    try {
+      if (question_.is_impossible && !question_.answers.empty())
+        fail("is_impossible is true, and there are answers");
+      if (labelled_ && !question_.is_impossible && question_.answers.empty())
+        fail("there is no answer", "where there is none, is_impossible must be true");
+      set_.examples.push_back(std::move(question_));
+    } catch (const Error& error) {
+      if (!bad_.passes_over(error)) throw;
+    }
     question_ = {};
     in_question_ = false;
   }
 
   // Its context may stand behind its questions.
   void end_paragraph() {
-    for (std::size_t i = first_; i < set_.examples.size(); ++i)
-      for (const QuestionAnsweringSet::Answer& answer : set_.examples[i].answers)
-        check(set_.examples[i], i - first_ + 1, answer);
+    std::size_t good = first_;
+    for (std::size_t i = first_; i < set_.examples.size(); ++i) try {
+        for (const QuestionAnsweringSet::Answer& answer : set_.examples[i].answers)
+          check(set_.examples[i], i - first_ + 1, answer);
+        if (good != i) set_.examples[good] = std::move(set_.examples[i]);
+        ++good;
+      } catch (const Error& error) {
+        if (!bad_.passes_over(error)) throw;
+      }
+    set_.examples.resize(good);
     set_.contexts.push_back(std::move(context_));
     context_.clear();
   }
@@ -238,6 +253,7 @@ class SquadReader final : public nlohmann::json_sax<nlohmann::json> {
   const std::string& path_;
   bool labelled_;
   QuestionAnsweringSet& set_;
+  BadRecords& bad_;
   ByteStream stream_;
   std::vector<Open> open_;
   int64_t passed_over_ = 0;  // objects and lists that are open and that nobody asks for
@@ -253,9 +269,10 @@ class SquadReader final : public nlohmann::json_sax<nlohmann::json> {
 
 }  // namespace
 
-void read_squad(const std::string& path, bool labelled, QuestionAnsweringSet& set) {
+void read_squad(const std::string& path, bool labelled, QuestionAnsweringSet& set, BadRecords& bad) {
   const std::size_t before = set.examples.size();
-  SquadReader(path, labelled, set).read();
+  SquadReader(path, labelled, set, bad).read();
+  if (set.examples.size() == before && bad.count() > 0) bad.fail_for_all(path);
   if (set.examples.size() == before) throw Error(ExitCode::kInput, path + ": there is not a single question");
 }
 

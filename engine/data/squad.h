@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "engine/data/bad_records.h"
 #include "engine/data/questions.h"
 
 namespace recollect {
@@ -11,7 +12,8 @@ namespace recollect {
 // every question has an answer, or is said to be impossible. Errors: kInput with path:line, and the article, paragraph and
 // question, for what is missing, no such thing or there twice, for an answer that does not stand where it is said to, and
 // for what is no JSON or no UTF-8; and for a file without questions.
-void read_squad(const std::string& path, bool labelled, QuestionAnsweringSet& set);
+// `bad` may pass over a question whose answer does not stand where it is said to, or that has none.
+void read_squad(const std::string& path, bool labelled, QuestionAnsweringSet& set, BadRecords& bad);
 
 // Error kInput where a question has the id of one before, by which predictions are told apart; `path` is the file that was
 // appended last, and those before it have been checked.

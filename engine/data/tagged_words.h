@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "engine/data/bad_records.h"
 #include "engine/data/text_file.h"
 
 namespace recollect {
@@ -15,12 +16,14 @@ namespace recollect {
 class TaggedWords {
  public:
   // CoNLL: a word a line, the first of its columns, with the tag for the last; blanks or tabs between them. Sentences
-  // end at empty lines, and at those that begin with -DOCSTART-. Without `tagged`, nothing is asked of tags. Errors:
+  // end at empty lines, and at those that begin with -DOCSTART-; comments as CoNLL-U has them, "# text = ...", are passed
+  // over. What `bad` passes over is a sentence, or a line. Without `tagged`, nothing is asked of tags. Errors:
   // kInput with path:line for a word without a tag, a line of other columns than the first, what is no UTF-8; and for a
   // file without words.
-  static TaggedWords read_conll(const std::string& path, bool tagged);
+  static TaggedWords read_conll(const std::string& path, bool tagged, BadRecords& bad);
   // JSONL: lists, as long as each other, of texts under `words` and of names or numbers under `tags`; "": no tags.
-  static TaggedWords read_jsonl(const std::string& path, const std::string& words, const std::string& tags);
+  static TaggedWords read_jsonl(const std::string& path, const std::string& words, const std::string& tags,
+                                BadRecords& bad);
 
   const std::string& path() const { return path_; }
   std::size_t sentences() const { return ends_.size(); }
@@ -42,6 +45,7 @@ class TaggedWords {
   void add_word(std::string_view word, int64_t line);
   void add_tag(std::string_view tag);
   void end_sentence();  // where it has words
+  void drop_sentence();
   void read_json_line(const nlohmann::json& row, int64_t line, const std::string& words,
                       const std::string& tags);
 

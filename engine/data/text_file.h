@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "engine/data/bad_records.h"
 #include "engine/io/json.h"
 
 namespace recollect {
@@ -14,11 +15,17 @@ namespace recollect {
 [[noreturn]] void fail_at_line(const std::string& path, int64_t line, const std::string& what,
                                std::string hint = {});
 
+// The same of an error without a place. That of a record that holds nothing stays one.
+[[noreturn]] void fail_at_line(const std::string& path, int64_t line, const Error& error);
+
 // Without the byte order mark that it may begin with. Error kInput with line and column of what is no UTF-8.
 std::string read_utf8(const std::string& path);
 
-// Calls object(json, line) for each line. Error kInput with the line for one that is empty, or no JSON object.
-void for_each_json_line(std::string_view whole, const std::string& path,
+// Calls object(json, line) for each line. Error kInput with the line for one that is empty, or no JSON object, and what
+// `object` throws, but where `bad` passes over them.
+void for_each_json_line(std::string_view whole, const std::string& path, BadRecords& bad,
                         const std::function<void(const nlohmann::json&, int64_t)>& object);
+// What a file is whose first line is no record, with what to do; "" where nothing is known.
+std::string what_jsonl_is(std::string_view first_line);
 
 }  // namespace recollect

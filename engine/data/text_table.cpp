@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <memory>
 
 #include "engine/core/error.h"
 #include "engine/core/printable.h"
@@ -22,14 +23,15 @@ class DelimitedReader {
   DelimitedReader(std::string_view text, char delimiter, bool quotes, const std::string& path)
       : text_(text), delimiter_(delimiter), quotes_(quotes), path_(path) {}
 
-  // False at the end. `line` is where the row begins.
+  // False at the end. `line` is where the row begins; an empty one has no fields.
   bool next(std::vector<std::string>& fields, int64_t& line) {
     fields.clear();
     if (at_ == text_.size()) return false;
     line = line_;
-    if (at_line_end()) fail_at_line(path_, line_, "an empty line", "every line is a row; remove it");
-    do fields.push_back(read_field());
-    while (at_ < text_.size() && text_[at_] == delimiter_ && ++at_);
+    if (!at_line_end()) {
+      do fields.push_back(read_field());
+      while (at_ < text_.size() && text_[at_] == delimiter_ && ++at_);
+    }
     if (at_ < text_.size()) {
       at_ += text_.substr(at_, 2) == "\r\n" ? 2 : 1;
       ++line_;
@@ -68,42 +70,82 @@ class DelimitedReader {
   int64_t line_ = 1;
 };
 
+std::string kind_of_json(const nlohmann::json& value) {
+  if (value.is_array()) return value.empty() ? "an empty list" : fmt::format("a list of {}", value.size());
+  return value.is_object() ? "an object" : value.dump();
+}
+
 std::string field_of_json(const nlohmann::json& value, const std::string& path, int64_t line,
                           const std::string& key, bool may_be_number) {
   if (value.is_string()) return value.get<std::string>();
-  if (!may_be_number) fail_at_line(path, line, fmt::format("{} is no text", escaped_name(key)));
-  if (!value.is_number())
-    fail_at_line(path, line, fmt::format("{} is neither a text nor a number", escaped_name(key)));
+  if (value.is_null() && !may_be_number)
+    fail_at_line(path, line, BlankRecord(fmt::format("{} is null", escaped_name(key))));
+  const std::string shown = fmt::format("{} is {}", escaped_name(key), kind_of_json(value));
+  if (!may_be_number) fail_at_line(path, line, shown + ", and no text");
+  if (value.is_boolean()) return value.get<bool>() ? "True" : "False";  // as CSV of Python's has them
+  if (!value.is_number()) fail_at_line(path, line, shown + ", and neither a text nor a number");
   return value.dump();
+}
+
+// What to write where a record lacks a key: those that it has, or how chats are trained on.
+std::string what_there_is(const nlohmann::json& row, std::string_view wanted) {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : row.items()) keys.push_back(key);
+  for (const char* chat : {"messages", "conversations", "prompt", "instruction"})
+    if (wanted == "text" && row.contains(chat))
+      return fmt::format(
+          "it has {}: chats and instructions are trained on as tokens; write lines with input_ids and "
+          "labels, -100 where nothing is learnt, and leave data.tokenizer out (docs/data.md)",
+          list_some(keys));
+  return keys.empty() ? "it has no key"
+                      : fmt::format("it has {}; data.columns says which is read", list_some(keys));
 }
 
 }  // namespace
 
-TextTable::TextTable(const std::string& path, const TableSpec& spec) : path_(path), columns_(spec.columns) {
+TextTable::TextTable(const std::string& path, const TableSpec& spec, BadRecords& bad)
+    : path_(path), columns_(spec.columns) {
   const std::string whole = read_utf8(path);
   if (spec.format == TableFormat::kJsonl)
-    read_jsonl(whole, spec);
+    read_jsonl(whole, spec, bad);
   else
-    read_delimited(whole, spec);
+    read_delimited(whole, spec, bad);
+  if (lines_.empty() && bad.count() > 0) bad.fail_for_all(path);
   if (lines_.empty()) throw Error(ExitCode::kInput, path + ": there is not a single row");
 }
 
-void TextTable::read_delimited(std::string_view whole, const TableSpec& spec) {
+TextTable::TextTable(const std::string& path, const TableSpec& spec)
+    : TextTable(path, spec, *std::make_unique<BadRecords>()) {}
+
+void TextTable::read_delimited(std::string_view whole, const TableSpec& spec, BadRecords& bad) {
   const bool csv = spec.format == TableFormat::kCsv;
   DelimitedReader reader(whole, csv ? ',' : '\t', csv, path_);
   std::vector<std::string> fields;
   int64_t line = 0;
+  const auto next = [&] {  // the next row that has fields
+    while (reader.next(fields, line)) {
+      if (!fields.empty()) return true;
+      const BlankRecord blank(fmt::format("{}:{}: an empty line", path_, line),
+                              "every line is a row: remove it");
+      if (!bad.passes_over(blank)) throw blank;
+    }
+    return false;
+  };
   if (spec.has_header) {
-    if (!reader.next(fields, line)) return;
+    if (!next()) return;
     columns_ = fields;
     for (auto name = columns_.begin(); name != columns_.end(); ++name)
       if (std::find(columns_.begin(), name, *name) != name)
         fail_at_line(path_, line, fmt::format("two columns are called {}", escaped_name(*name)));
   }
-  while (reader.next(fields, line)) {
+  while (next()) {
     if (columns_.empty())
       for (std::size_t i = 0; i < fields.size(); ++i) columns_.push_back(fmt::to_string(i));
-    add_row(fields, line, spec);
+    try {
+      add_row(fields, line, spec);
+    } catch (const Error& error) {
+      if (!bad.passes_over(error)) throw;
+    }
   }
 }
 
@@ -126,29 +168,36 @@ void TextTable::append_row(std::span<const std::string> fields, int64_t line) {
   lines_.push_back(line);
 }
 
-void TextTable::read_jsonl(std::string_view whole, const TableSpec& spec) {
+void TextTable::read_jsonl(std::string_view whole, const TableSpec& spec, BadRecords& bad) {
   require(!spec.columns.empty(), "JSONL is read without keys");
-  std::vector<std::string> fields;
-  for_each_json_line(whole, path_, [&](const nlohmann::json& row, int64_t line) {
-    fields.clear();
-    for (const std::string& key : spec.columns) {
-      const auto value = row.find(key);
-      if (value == row.end()) fail_at_line(path_, line, fmt::format("there is no {}", escaped_name(key)));
-      if (key != spec.list) {
-        fields.push_back(field_of_json(*value, path_, line, key, key == spec.label));
-        continue;
-      }
-      if (!value->is_array()) fail_at_line(path_, line, fmt::format("{} is no list", escaped_name(key)));
-      if (value->empty()) fail_at_line(path_, line, fmt::format("{} is an empty list", escaped_name(key)));
-      if (lines_.empty()) name_listed(key, value->size());
-      if (value->size() + spec.columns.size() != columns_.size() + 1)
-        fail_at_line(path_, line,
-                     fmt::format("{} has {} texts, and {} in the first line", escaped_name(key),
-                                 value->size(), columns_.size() + 1 - spec.columns.size()));
-      for (const nlohmann::json& one : *value) fields.push_back(field_of_json(one, path_, line, key, false));
-    }
-    append_row(fields, line);
+  for_each_json_line(whole, path_, bad, [&](const nlohmann::json& row, int64_t line) {
+    append_row(fields_of(row, line, spec), line);
   });
+}
+
+std::vector<std::string> TextTable::fields_of(const nlohmann::json& row, int64_t line,
+                                              const TableSpec& spec) {
+  std::vector<std::string> fields;
+  std::size_t listed = 0;
+  for (const std::string& key : spec.columns) {
+    const auto value = row.find(key);
+    if (value == row.end())
+      fail_at_line(path_, line, fmt::format("there is no {}", escaped_name(key)), what_there_is(row, key));
+    if (key != spec.list) {
+      fields.push_back(field_of_json(*value, path_, line, key, key == spec.label));
+      continue;
+    }
+    if (!value->is_array()) fail_at_line(path_, line, fmt::format("{} is no list", escaped_name(key)));
+    if (value->empty()) fail_at_line(path_, line, fmt::format("{} is an empty list", escaped_name(key)));
+    listed = value->size();
+    if (!lines_.empty() && listed + spec.columns.size() != columns_.size() + 1)
+      fail_at_line(path_, line,
+                   fmt::format("{} has {} texts, and {} in the first line", escaped_name(key), listed,
+                               columns_.size() + 1 - spec.columns.size()));
+    for (const nlohmann::json& one : *value) fields.push_back(field_of_json(one, path_, line, key, false));
+  }
+  if (listed > 0 && lines_.empty()) name_listed(spec.list, listed);
+  return fields;
 }
 
 void TextTable::name_listed(const std::string& key, std::size_t count) {
@@ -195,5 +244,7 @@ float TextTable::number_at(std::size_t row, std::size_t column) const {
 void TextTable::fail(std::size_t row, const std::string& what, std::string hint) const {
   fail_at_line(path_, lines_[row], what, std::move(hint));
 }
+
+void TextTable::fail(std::size_t row, const Error& error) const { fail_at_line(path_, lines_[row], error); }
 
 }  // namespace recollect

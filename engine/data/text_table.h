@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "engine/core/spelled.h"
+#include "engine/data/bad_records.h"
+#include "engine/io/json.h"
 
 namespace recollect {
 
@@ -35,8 +37,10 @@ struct TableSpec {
 
 class TextTable {
  public:
-  // Errors: kInput with path:line for an empty line, a row of another number of fields, a quote that is never closed,
+  // Errors: kInput with path:line for a row of another number of fields, a quote that is never closed,
   // what is no UTF-8, what is no JSON, a key that is missing or no text; and for a file without rows.
+  // Records that `bad` passes over are left out; without one, those that hold nothing are.
+  TextTable(const std::string& path, const TableSpec& spec, BadRecords& bad);
   TextTable(const std::string& path, const TableSpec& spec);
 
   const std::string& path() const { return path_; }
@@ -54,10 +58,12 @@ class TextTable {
   int32_t class_at(std::size_t row, std::size_t column, std::span<const std::string> names) const;
   float number_at(std::size_t row, std::size_t column) const;
   [[noreturn]] void fail(std::size_t row, const std::string& what, std::string hint = {}) const;
+  [[noreturn]] void fail(std::size_t row, const Error& error) const;  // without a place
 
  private:
-  void read_delimited(std::string_view whole, const TableSpec& spec);
-  void read_jsonl(std::string_view whole, const TableSpec& spec);
+  void read_delimited(std::string_view whole, const TableSpec& spec, BadRecords& bad);
+  void read_jsonl(std::string_view whole, const TableSpec& spec, BadRecords& bad);
+  std::vector<std::string> fields_of(const nlohmann::json& row, int64_t line, const TableSpec& spec);
   void name_listed(const std::string& key, std::size_t count);
   void add_row(std::span<const std::string> fields, int64_t line, const TableSpec& spec);
   void append_row(std::span<const std::string> fields, int64_t line);

@@ -121,10 +121,15 @@ class Work {
     }
     for (std::size_t begin = 0; begin < text.size();) {
       const std::size_t newline = std::min(text.find('\n', begin), text.size());
-      const std::string document = text_of_json(text.substr(begin, newline - begin), spec_.key,
-                                                chunk.file->path(), chunk.begin + begin);
-      tokenizer_.encode(document, memory, encoded.ids);
-      end_document();
+      const std::string_view line = text.substr(begin, newline - begin);
+      const std::size_t before = encoded.ids.size();
+      if (line.find_first_not_of(" \t\r") != std::string_view::npos)
+        tokenizer_.encode(text_of_json(line, spec_.key, chunk.file->path(), chunk.begin + begin), memory,
+                          encoded.ids);
+      if (encoded.ids.size() > before)
+        end_document();
+      else if (spec_.blank_records)
+        ++*spec_.blank_records;
       begin = newline + 1;
     }
   }

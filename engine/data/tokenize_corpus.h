@@ -3,6 +3,7 @@
 // depend on how many threads there are, and each holds one chunk at a time.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -17,11 +18,14 @@ namespace recollect {
 
 struct CorpusSpec {
   // Files, or folders searched for *.txt and *.jsonl. A file is one document, taken byte by byte (no newline
-  // is translated); of a .jsonl file every line is one: an object with the text under `key`.
+  // is translated); of a .jsonl file every line is one: an object with the text under `key`. Lines without anything and
+  // texts without tokens are passed over.
   std::vector<std::string> inputs;
   std::string key = "text";
   std::optional<uint32_t> end_of_document;  // appended to every document
   int threads = 1;
+  std::atomic<int64_t>* blank_records =
+      nullptr;  // counts lines without anything and texts without tokens, if given
 };
 
 // The token that ends a text: the tokenizer's eos_token, or else <|endoftext|> or [SEP].

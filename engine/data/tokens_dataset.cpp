@@ -11,6 +11,7 @@
 #include "engine/core/error.h"
 #include "engine/data/formats.h"
 #include "engine/data/token_formats.h"
+#include "engine/io/file_kind.h"
 #include "engine/io/input_file.h"
 
 namespace recollect {
@@ -118,8 +119,14 @@ Bytes view_of(std::string_view text) { return std::as_bytes(std::span(text)); }
 bool has_megatron_index(const std::string& path) {
   const std::string index = with_extension(path, ".idx");
   std::error_code error;
-  return std::filesystem::is_regular_file(index, error) &&
-         is_megatron_index(view_of(InputFile(index).text(kMegatronHeaderBytes)));
+  if (!std::filesystem::is_regular_file(index, error)) return false;
+  const std::string begin = InputFile(index).text(kMegatronHeaderBytes);
+  if (begin.starts_with("TNTIDX")) {
+    const FileKind kind = *kind_of_file(begin);
+    throw Error(ExitCode::kInput, fmt::format("{} {}, and is not read", index, kind.what),
+                std::string(kind.hint));
+  }
+  return is_megatron_index(view_of(begin));
 }
 
 TokenFile open_megatron(const std::string& path) {
@@ -134,6 +141,11 @@ TokenFile open_single(const std::string& path, std::optional<TokenType> hint) {
   InputFile file(path);
   const std::string text = file.text(kMostHeaderBytes);
   const Bytes begin = view_of(text);
+  // Numbers without a header may begin with any two or three bytes.
+  const std::optional<FileKind> kind = is_npy(begin) ? std::nullopt : kind_of_file(text, hint.has_value());
+  if (kind)
+    throw Error(ExitCode::kInput, fmt::format("{} {}, and no token file", path, kind->what),
+                std::string(kind->hint));
   TokenLayout layout;
   if (is_npy(begin))
     layout = parse_npy(begin, file.size(), path);

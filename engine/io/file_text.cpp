@@ -8,6 +8,8 @@
 #include <cstring>
 #include <memory>
 
+#include "engine/io/file_kind.h"
+
 namespace recollect {
 
 std::string read_file_text(const std::string& path, std::size_t limit, std::string& text) {
@@ -24,6 +26,8 @@ std::string read_file_text(const std::string& path, std::size_t limit, std::stri
     bytes.append(part.data(), size);
   }
   if (bytes.size() > limit) return fmt::format("larger than {} bytes", limit);
+  if (is_lfs_pointer(bytes))
+    return fmt::format("a pointer of Git LFS: the file itself was not downloaded; {}", kLfsHint);
   text = std::move(bytes);
   return "";
 }

@@ -5,12 +5,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "engine/core/error.h"
+#include "engine/io/file_kind.h"
 
 namespace recollect {
 
@@ -42,6 +44,15 @@ int open_to_read(const std::string& path) {
   return descriptor;
 }
 
+// What cannot be read is no pointer: whoever reads it next is told why.
+bool is_pointer(int descriptor, uint64_t size) {
+  constexpr uint64_t kMost = 1024;  // bytes of a pointer, as Git LFS has it
+  std::array<char, kFileKindBytes> begin{};
+  if (size > kMost) return false;
+  const ssize_t read = ::pread(descriptor, begin.data(), begin.size(), 0);
+  return read > 0 && is_lfs_pointer({begin.data(), static_cast<std::size_t>(read)});
+}
+
 }  // namespace
 
 // Non-blocking, so that a named pipe is refused below instead of waited for here.
@@ -56,12 +67,15 @@ InputFile::InputFile(const std::string& path) : path_(path), descriptor_(open_to
   } else if (!S_ISREG(status.st_mode))
     wrong = fmt::format("{} is {}, not a file", path,
                         S_ISDIR(status.st_mode) ? "a folder" : "a device or a pipe");
+  std::string hint;
   if (wrong.empty()) {
     size_ = static_cast<uint64_t>(status.st_size);
-    return;
+    if (!is_pointer(descriptor_, size_)) return;
+    wrong = fmt::format("{} is a pointer of Git LFS: the file itself was not downloaded", path);
+    hint = kLfsHint;
   }
   if (descriptor_ >= 0) ::close(descriptor_);
-  throw Error(code, wrong);
+  throw Error(code, wrong, hint);
 }
 
 InputFile::~InputFile() {

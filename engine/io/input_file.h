@@ -12,7 +12,7 @@ namespace recollect {
 
 class InputFile {
  public:
-  // Error kInput when the file is missing or is not a regular file; kStorage where the system refuses to open it.
+  // Error kInput when the file is missing, is not a regular file, or is one of Git LFS's pointers; kStorage where the system refuses to open it.
   explicit InputFile(const std::string& path);
   ~InputFile();
   InputFile(InputFile&& other) noexcept;

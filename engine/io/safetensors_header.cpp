@@ -7,8 +7,10 @@
 #include <cstring>
 #include <iterator>
 #include <numeric>
+#include <unordered_set>
 
 #include "engine/core/error.h"
+#include "engine/io/file_kind.h"
 #include "engine/io/files.h"
 #include "engine/io/json.h"
 #include "engine/io/strict_json.h"
@@ -82,6 +84,12 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
       has_metadata_ = true;
       where_ = Where::kMetadata;
     } else if (where_ == Where::kRoot) {
+      if (!names_.insert(name_).second)
+        throw Error(
+            ExitCode::kInput,
+            fmt::format("{}: tensor {} appears twice: its header has the key a second time (near byte {})",
+                        path_, escaped_name(name_), 8 + (progress_ - begin_)),
+            "save the file anew: each tensor has one name, and each name one tensor");
       header_.entries.emplace_back().name = name_;
       fields_seen_ = 0;
       offsets_count_ = 0;
@@ -213,6 +221,7 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
   SafetensorsHeader header_;
   Where where_ = Where::kOutside;
   std::string name_, metadata_key_;
+  std::unordered_set<std::string> names_;
   int field_ = 0, fields_seen_ = 0;
   bool has_metadata_ = false;
   std::array<uint64_t, 2> offsets_{};
@@ -225,6 +234,10 @@ uint64_t header_length(std::string_view begin, uint64_t file_bytes, const std::s
                 fmt::format("{}: {} bytes are too few for a safetensors file", path, file_bytes));
   uint64_t length = 0;
   std::memcpy(&length, begin.data(), sizeof(length));
+  const std::optional<FileKind> kind = kind_of_file(begin, /*sure=*/true);
+  if (kind && kind->what.find("zip") == std::string_view::npos)
+    throw Error(ExitCode::kInput, fmt::format("{} {}, and no weights of safetensors", path, kind->what),
+                std::string(kind->hint));
   if (length > kMaxSafetensorsHeader && looks_like_pickle(std::as_bytes(std::span(begin))))
     refuse_pickle(path);
   if (length > kMaxSafetensorsHeader)
@@ -262,19 +275,14 @@ void check_cover(SafetensorsHeader& header, uint64_t data_begin, uint64_t data_b
                             end, data_bytes));
 }
 
-void index_names(SafetensorsHeader& header, const std::string& path) {
+// No two are alike: the parser has seen to it.
+void index_names(SafetensorsHeader& header) {
   const auto& entries = header.entries;
   auto& by_name = header.by_name;
   by_name.resize(entries.size());
   std::iota(by_name.begin(), by_name.end(), 0u);
   std::sort(by_name.begin(), by_name.end(),
             [&](uint32_t a, uint32_t b) { return entries[a].name < entries[b].name; });
-  const auto twin = std::adjacent_find(by_name.begin(), by_name.end(), [&](uint32_t a, uint32_t b) {
-    return entries[a].name == entries[b].name;
-  });
-  if (twin != by_name.end())
-    throw Error(ExitCode::kInput,
-                fmt::format("{}: tensor {} appears twice", path, escaped_name(entries[*twin].name)));
 }
 
 }  // namespace
@@ -297,7 +305,7 @@ SafetensorsHeader parse_safetensors_header(std::string_view begin, uint64_t file
                             CountingIterator(text.data() + text.size(), handler.progress()), &handler);
   SafetensorsHeader header = handler.take();
   check_cover(header, data_begin, data_bytes, path);
-  index_names(header, path);
+  index_names(header);
   return header;
 }
 

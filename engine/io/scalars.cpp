@@ -111,7 +111,7 @@ std::string how_to_write_bytes(std::string_view text) {
                      static_cast<char>(std::toupper(static_cast<unsigned char>(unit[0]))));
 }
 
-// "4GiB", "512 MiB", "1048576": splits off the unit.
+// "4GiB", "5.2GiB", "512 MiB", "1048576", "1.5e9": splits off the unit.
 std::string read_bytes(const YamlNode& node, const ValueRange& range, int64_t& out) {
   constexpr std::string_view kExpected = "bytes such as 4GiB, 512MiB or a plain integer";
   std::string_view number = node.text;
@@ -123,13 +123,20 @@ std::string read_bytes(const YamlNode& node, const ValueRange& range, int64_t& o
     break;
   }
   if (unit > 1 && number.ends_with(' ')) number.remove_suffix(1);
-  if (classify(number) != Number::kInteger) {
-    const std::string ours = how_to_write_bytes(node.text);
-    return expected(kExpected, node) + (ours.empty() ? "" : "; write " + ours);
-  }
   int64_t count = 0;
   int64_t bytes = 0;
-  if (!convert(number, count) || __builtin_mul_overflow(count, unit, &bytes)) {
+  const Number grammar = classify(number);
+  if (grammar == Number::kReal) {
+    double real = 0;
+    const bool fits = convert(number, real) && std::abs(real *= static_cast<double>(unit)) < 0x1p63;
+    if (fits && unit == 1 && real != std::floor(real))
+      return fmt::format("{} is no whole number of bytes", node.text);
+    if (!fits) return fmt::format("{} is more than 64 bits hold", node.text);
+    bytes = static_cast<int64_t>(real);  // 5.2GiB: the whole bytes in it
+  } else if (grammar != Number::kInteger) {
+    const std::string ours = how_to_write_bytes(node.text);
+    return expected(kExpected, node) + (ours.empty() ? "" : "; write " + ours);
+  } else if (!convert(number, count) || __builtin_mul_overflow(count, unit, &bytes)) {
     return fmt::format("{} is more than 64 bits hold", node.text);
   }
   if (std::string wrong = check_range(range, static_cast<double>(bytes), node); !wrong.empty()) return wrong;

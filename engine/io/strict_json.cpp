@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <vector>
 
 #include "engine/core/error.h"
+#include "engine/io/file_kind.h"
 
 namespace recollect {
 namespace {
@@ -46,13 +48,24 @@ nlohmann::json parse_strict_json(std::string_view text, const std::string& sourc
                                  [&rules](int depth, nlohmann::json::parse_event_t event,
                                           nlohmann::json& parsed) { return rules(depth, event, parsed); });
   } catch (const nlohmann::json::parse_error& error) {
+    if (const std::optional<FileKind> kind = kind_of_file(text))
+      throw Error(ExitCode::kInput, fmt::format("{} {}, and no JSON", source, kind->what),
+                  std::string(kind->hint));
     const std::string_view before = text.substr(0, error.byte > 0 ? error.byte - 1 : 0);
-    throw Error(ExitCode::kInput, fmt::format("{}: not valid JSON at line {}, column {}", source,
+    throw Error(ExitCode::kInput, fmt::format("{}: {} at line {}, column {}", source, json_problem(error),
                                               1 + std::count(before.begin(), before.end(), '\n'),
                                               before.size() - (before.rfind('\n') + 1) + 1));
   } catch (const nlohmann::json::exception&) {  // a number that fits no double
     throw Error(ExitCode::kInput, fmt::format("{}: a number is out of range", source));
   }
+}
+
+std::string json_problem(const nlohmann::json::exception& error) {
+  constexpr int kOutOfRange = 406;  // nlohmann-json's number for it
+  if (error.id == kOutOfRange) return "a number is out of range";
+  if (std::string_view(error.what()).find("surrogate") != std::string_view::npos)
+    return R"(an escape \ud800 to \udfff stands alone, which is half of a character (a surrogate),)";
+  return "not valid JSON";
 }
 
 std::string escaped_name(std::string_view name) {

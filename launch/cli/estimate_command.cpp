@@ -13,6 +13,7 @@
 #include "engine/io/files.h"
 #include "engine/io/json.h"
 #include "engine/io/standard_output.h"
+#include "engine/io/system_files.h"
 #include "launch/cli/estimate_budgets.h"
 #include "launch/config/data_source.h"
 #include "launch/config/machine_memory.h"
@@ -21,6 +22,7 @@
 #include "launch/program/largest_run.h"
 #include "launch/program/layer_choices.h"
 #include "launch/program/limits.h"
+#include "launch/program/memory_advice.h"
 #include "launch/program/phase_table.h"
 #include "launch/program/units.h"
 #include "launch/report/budgets_chart.h"
@@ -224,6 +226,16 @@ Json estimate_json(const Estimate& e) {
   return json;
 }
 
+// Of ranks that share this machine's memory: another may have more, so that it is no error.
+void warn_of_machine(const Config& config, const Estimate& e) {
+  if (config.device.backend == BackendKind::kCuda) return;
+  const auto ranks = static_cast<uint64_t>(e.ranks);
+  const uint64_t needed = ranks * (e.memory.arena_bytes() + e.memory.host_bytes);
+  if (const auto small = machine_is_too_small(config, e.memory, needed, static_cast<int>(ranks),
+                                              memory_of_machine(SystemFiles())))
+    fmt::print(stderr, "recollect: warning: {}\n{}\n", small->what(), small->hint());
+}
+
 void print_one(const Config& config, bool json) {
   const Estimate e = estimate(config),
                  none = checkpoints(config) ? estimate(without_checkpointing(config), Ranks::kFirst) : e;
@@ -248,6 +260,7 @@ void print_one(const Config& config, bool json) {
                buffers_text(config, e), effect_text(e, none), time_text(e, none), lengths_text(e));
   }
   check_limits(config, e.memory);
+  warn_of_machine(config, e);
 }
 
 // The step as the simulator predicts it, for eyes; `chart` stands above it.

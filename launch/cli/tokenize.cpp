@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -152,6 +153,8 @@ void tokenize_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
   TokenWriter writer(options.file);
   const auto start = Clock::now();
   uint64_t bytes = 0;
+  std::atomic<int64_t> blank = 0;
+  options.corpus.blank_records = &blank;
   {
     ProgressLine line;
     bytes = tokenize_corpus(*tokenizer, options.corpus, writer,
@@ -162,6 +165,8 @@ void tokenize_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
   fmt::print("{}: {} tokens ({}, vocabulary of {}) in {} documents, from {} bytes in {}: {:.1f} MB/s\n",
              printable(writer.path()), writer.tokens(), name_of(writer.type()), options.file.vocabulary_size,
              writer.documents(), bytes, duration_text(seconds), megabytes / seconds);
+  if (blank > 0)
+    fmt::print("{} {} without text passed over\n", blank.load(), blank == 1 ? "record" : "records");
 }
 
 }  // namespace recollect

@@ -22,6 +22,7 @@
 #include "comm/communicator_kind.h"
 #include "engine/core/precision.h"
 #include "engine/core/spelled.h"
+#include "engine/data/bad_records.h"
 #include "engine/data/data_format.h"
 #include "engine/data/packing.h"
 #include "engine/data/tokenizer/post_processor.h"
@@ -92,8 +93,12 @@ struct Config {
     std::vector<std::string> targets = {};  // empty only before `read_config` has made them the family's
     bool rslora = false;
     std::vector<std::string> modules_to_save = {};  // where not given the task's head
-    std::string path;                               // folder of adapters to start from, or ""
-    bool merge = false;                             // what is saved is merged, too
+    std::vector<std::string> exclude_modules = {};
+    std::vector<std::string> layers_to_transform = {};  // numbers; empty: all layers
+    std::vector<std::string> layers_pattern = {};
+    NumbersByPattern rank_pattern = {}, alpha_pattern = {};
+    std::string path;    // folder of adapters to start from, or ""
+    bool merge = false;  // what is saved is merged, too
   };
 
   struct Parallelism {
@@ -209,9 +214,13 @@ struct Config {
     bool shuffle = true;
     int64_t seed = 0;                      // training.seed where not given
     TokenDtype dtype = TokenDtype::kAuto;  // of headerless token files
-    int64_t low = 0;                       // random: ids are uniform in [low, high)
-    int64_t high = 0;                      // 0 only before `read_config` has made it model.vocab_size
-    int64_t prefetch = 2;                  // batches prepared ahead
+    OnBadRecord on_bad_record = OnBadRecord::kSkipBlank;
+    int64_t low = 0;                        // random: ids are uniform in [low, high)
+    int64_t high = 0;                       // 0 only before `read_config` has made it model.vocab_size
+    int64_t samples = 0;                    // random: of an epoch; 0: there is no end
+    std::vector<std::string> lengths = {};  // random: "64", "16-64" or "16-64:3"; empty: sequence_length
+    int64_t constant_label = -1;            // random: every label; -1: labels are drawn
+    int64_t prefetch = 2;                   // batches prepared ahead
     Packing packing = Packing::kNone;
     Padding padding = Padding::kMax;
     int64_t pad_to_multiple_of =

@@ -27,7 +27,8 @@ bool has_named_columns(const Config& config, DataFormat format) {
 }
 
 bool can_read(DataFormat format, Task task) {
-  if (is_language_model(task)) return format == DataFormat::kJsonl || format == DataFormat::kText;
+  if (is_language_model(task))
+    return format == DataFormat::kJsonl || format == DataFormat::kText || format == DataFormat::kSquad;
   const std::optional<DataTask> prepared = data_task(task);
   return prepared && can_prepare(format, *prepared);
 }
@@ -119,6 +120,7 @@ bool has_named_columns(const Config& config) {
 
 bool lengths_change(const Config& config) {
   const auto change = [&](DataFormat format) {
+    if (format == DataFormat::kRandom) return !config.data.lengths.empty();
     return format == DataFormat::kJsonl || (format != DataFormat::kText && holds_texts(config, format));
   };
   return change(config.data.format) ||
@@ -133,6 +135,56 @@ std::optional<int64_t> known_labels(const Config& config) {
   const std::optional<GlueTask> glue = find_glue_task(name_of(format));
   if (!glue) return std::nullopt;
   return std::max<int64_t>(1, static_cast<int64_t>(glue->labels.size()));
+}
+
+namespace {
+
+// "64", "16-64", either with ":3" or without.
+std::optional<DatasetSpec::Lengths> lengths_of(const std::string& word, int64_t most) {
+  DatasetSpec::Lengths lengths;
+  const char* at = word.data();
+  const char* const end = word.data() + word.size();
+  const auto read = [&](auto& number) {
+    const auto [next, error] = std::from_chars(at, end, number);
+    at = next;
+    return error == std::errc();
+  };
+  if (!read(lengths.low)) return std::nullopt;
+  lengths.high = lengths.low;
+  if (at != end && *at == '-' && (++at, !read(lengths.high))) return std::nullopt;
+  if (at != end && *at == ':' && (++at, !read(lengths.share))) return std::nullopt;
+  const bool sound = at == end && lengths.low >= 1 && lengths.low <= lengths.high && lengths.high <= most &&
+                     lengths.share > 0 && std::isfinite(lengths.share);
+  return sound ? std::optional(lengths) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::vector<DatasetSpec::Lengths>> random_lengths(const Config& config) {
+  std::vector<DatasetSpec::Lengths> all;
+  for (const std::string& word : config.data.lengths) {
+    const std::optional<DatasetSpec::Lengths> one = lengths_of(word, config.data.sequence_length);
+    if (!one) return std::nullopt;
+    all.push_back(*one);
+  }
+  return all;
+}
+
+void check_random(const Config& config, std::vector<Finding>& found) {
+  if (!reads(config, DataFormat::kRandom)) return;
+  const Config::Data& d = config.data;
+  for (const std::string& word : d.lengths)
+    if (!lengths_of(word, d.sequence_length))
+      found.push_back(
+          {{"data.lengths", "data.sequence_length"},
+           fmt::format("data.lengths: '{}' is no LENGTH or LOW-HIGH, with :SHARE or without, from 1 to "
+                       "data.sequence_length {}",
+                       word, d.sequence_length)});
+  if (d.samples > 0 && config.training.max_steps > 0 && d.format == DataFormat::kRandom &&
+      d.samples < config.training.micro_batch_size)
+    found.push_back({{"data.samples", "training.micro_batch_size"},
+                     fmt::format("data.samples {} are fewer than a micro-batch of {}", d.samples,
+                                 config.training.micro_batch_size)});
 }
 
 std::optional<std::vector<double>> weights_of(const Config& config) {

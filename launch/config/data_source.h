@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/data/dataset.h"
 #include "engine/data/prepare.h"
 #include "engine/io/problems.h"
 #include "launch/config/config.h"
@@ -37,6 +38,11 @@ bool lengths_change(const Config& config);
 // Of data.labels, or of the format that is trained on, or evaluated on where nothing is trained; 1 for a number.
 // Nothing where only the file can tell, or where it holds no texts.
 std::optional<int64_t> known_labels(const Config& config);
+
+// data.lengths as numbers; nothing where they are none, or not from 1 to data.sequence_length. None of other formats.
+std::optional<std::vector<DatasetSpec::Lengths>> random_lengths(const Config& config);
+// What of random data cannot be.
+void check_random(const Config& config, std::vector<Finding>& found);
 
 // data.weights as numbers; nothing where they are none, or not above 0.
 std::optional<std::vector<double>> weights_of(const Config& config);

@@ -4,6 +4,19 @@
 
 namespace recollect {
 
+namespace {
+
+bool has_records(const Config& config, DataFormat format) {
+  return format == DataFormat::kJsonl || (format != DataFormat::kText && holds_texts(config, format));
+}
+
+bool reads_records(const Config& config) {
+  return (config.training.max_steps > 0 && has_records(config, config.data.format)) ||
+         (config.evaluation.every_steps > 0 && has_records(config, config.evaluation.format));
+}
+
+}  // namespace
+
 std::vector<InertRule> inert_data_rules() {
   return {
       {{"data.padding", "data.group_by_length"},
@@ -20,6 +33,18 @@ std::vector<InertRule> inert_data_rules() {
          return c.data.padding != Padding::kMax && c.data.pad_to_multiple_of >= c.data.sequence_length;
        },
        "every sequence is padded to data.sequence_length"},
+      {{"data.samples", "data.lengths", "data.constant_label"},
+       {"data.format"},
+       [](const Config& c) { return !reads(c, DataFormat::kRandom); },
+       "only random data is made by them"},
+      {{"data.constant_label"},
+       {"task"},
+       [](const Config& c) { return c.task == Task::kCausalLm; },
+       "the ids are the labels"},
+      {{"data.on_bad_record"},
+       {"data.format"},
+       [](const Config& c) { return !reads_records(c); },
+       "it has no records"},
       {{"data.weights"},
        {"data.path"},
        [](const Config& c) { return c.data.weights.size() == 1 && c.data.path.size() == 1; },
@@ -43,8 +68,17 @@ std::vector<InertRule> inert_data_rules() {
        "a sample is one text without a label"},
       {{"data.columns.text", "data.truncation"},
        {"data.format"},
-       [](const Config& c) { return reads_texts(c) && is_language_model(c.task) && !has_named_columns(c); },
+       [](const Config& c) {
+         return reads_texts(c) && is_language_model(c.task) && !has_named_columns(c) &&
+                !reads(c, DataFormat::kSquad);
+       },
        "its files are one stream of text"},
+      {{"data.columns.text"},
+       {"data.format"},
+       [](const Config& c) {
+         return is_language_model(c.task) && !has_named_columns(c) && reads(c, DataFormat::kSquad);
+       },
+       "its contexts are the texts"},
       {{"data.truncation"},
        {"data.packing"},
        [](const Config& c) {

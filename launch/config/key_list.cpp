@@ -204,6 +204,8 @@ void add_task(std::vector<ConfigKey>& keys) {
       "what the model is trained for; where not given the first of its family's"));
 }
 
+constexpr double kMaxSamples = 1e12;
+
 void add_data(std::vector<ConfigKey>& keys, const ModelFacts& model) {
   using S = Config::Data;
   const Adder<S> add(keys, "data", &Config::data);
@@ -217,6 +219,15 @@ void add_data(std::vector<ConfigKey>& keys, const ModelFacts& model) {
   add("shuffle", &S::shuffle, any(), "false: file order");
   add("seed", &S::seed, at_least(0), "of the order; training.seed where not given");
   add("dtype", &S::dtype, any(), "of token files without a header");
+  add("on_bad_record", &S::on_bad_record, any(),
+      "records without text are passed over, counted and told, and damaged ones are errors; error: both are; "
+      "skip: neither is");
+  add("samples", &S::samples, between(0, kMaxSamples), "random: so many are an epoch; 0: there is no end");
+  add("lengths", &S::lengths, ValueRange{.numbers = true},
+      "random: tokens of samples, a list of LENGTH or LOW-HIGH, each with :SHARE or without; not given: "
+      "sequence_length");
+  add("constant_label", &S::constant_label, between(-1, kMaxCount),
+      "random: every label; -1: labels are drawn");
   add("low", &S::low, between(0, kMaxCount), "random: smallest id");
   add("high", &S::high, between(0, kMaxCount), "random: ids are below this; 0: " + model.vocabulary.key);
   add("prefetch", &S::prefetch, between(1, 1024), "batches prepared ahead");

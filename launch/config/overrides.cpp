@@ -63,8 +63,8 @@ YamlNode override_node(const Override& entry, const ConfigKey& key, Problems& pr
   node.kind = YamlNode::Kind::kScalar;
   node.place = entry.place;
   node.text = entry.value;
-  const bool is_list = key.type == "texts" || key.type == "groups";
-  if (!is_list || !entry.value.starts_with('[')) return node;
+  const bool is_list = (key.type == "texts" || key.type == "groups") && entry.value.starts_with('[');
+  if (!is_list && !(key.type == "patterns" && entry.value.starts_with('{'))) return node;
   Problems found;
   node = parse_document("value", entry.value, found);
   if (!found.empty()) problems.add(entry.place, found.text());

@@ -60,6 +60,7 @@ std::string values(const ConfigKey& key) {
   std::string words = fmt::format("`{}`", fmt::join(key.choices, "` `"));
   if (key.type == "choice") return words;
   if (key.type == "groups") return "list of groups";
+  if (key.type == "patterns") return "numbers by name";
   if (key.type == "texts") return key.choices.empty() ? "list of texts" : "list of " + words;
   const std::string range = key.type == "bytes" ? "" : key.range.describe();
   return range.empty() ? key.type : fmt::format("{}, {}", key.type, range);

@@ -14,7 +14,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // Bytes as scalars.cpp reads them.
-constexpr const char* kBytes = "^[+]?(0|[1-9][0-9]*)( ?(KiB|MiB|GiB|TiB))?$";
+constexpr const char* kBytes = "^[+]?(0|[1-9][0-9]*)(\\.[0-9]+)?([eE][+]?[0-9]+|( ?(KiB|MiB|GiB|TiB)))?$";
 
 Json number(double value) {
   if (value == std::floor(value) && std::abs(value) < 1e15) return static_cast<int64_t>(value);
@@ -63,6 +63,8 @@ Json type_schema(const ConfigKey& key, const std::string& name) {
     schema["anyOf"] = {count, {{"type", "string"}, {"pattern", kBytes}}};
   } else if (key.type == "groups") {
     schema = groups_schema();
+  } else if (key.type == "patterns") {
+    schema = {{"type", "object"}, {"additionalProperties", {{"type", "number"}, {"exclusiveMinimum", 0}}}};
   } else if (key.type == "texts") {
     Json entry{{"type", "string"}, {"minLength", 1}};
     if (!key.choices.empty()) entry["enum"] = choices(key, name);
@@ -87,6 +89,7 @@ Json default_of(const ConfigKey& key, const Config& defaults) {
     for (const YamlNode& item : node.items) list.push_back(item.text);
     return list;
   }
+  if (key.type == "patterns") return Json::object();
   const bool text = key.type == "text" || key.type == "choice" || node.text.find("iB") != std::string::npos;
   return text ? Json(node.text) : Json::parse(node.text);
 }

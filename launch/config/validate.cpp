@@ -156,9 +156,10 @@ void check_epochs(const Config& config, Findings& found) {
     found.push_back(
         {{"training.epochs"}, fmt::format("training.epochs {}: the least is {}", epochs, kLeastEpochs)});
   }
-  if (config.data.format == DataFormat::kRandom) {
-    found.push_back({{"training.epochs", "data.format"},
-                     "training.epochs: data.format random has no end; give training.max_steps"});
+  if (config.data.format == DataFormat::kRandom && config.data.samples == 0) {
+    found.push_back({{"training.epochs", "data.samples", "data.format"},
+                     "training.epochs: data.format random has no end; give data.samples, of an epoch, or "
+                     "training.max_steps"});
   }
 }
 
@@ -230,12 +231,13 @@ void check_packing(const Config& config, Findings& found) {
          fmt::format("data.packing {}: task {} looks at samples one by one; documents are packed for "
                      "causal_lm and masked_lm",
                      name_of(d.packing), name_of(config.task))});
-  if (config.training.max_steps > 0 && d.format != DataFormat::kJsonl)
-    found.push_back(
-        {{"data.packing", "data.format"},
-         fmt::format("data.packing {} packs the lines of jsonl; the samples of data.format {} are "
-                     "full without it",
-                     name_of(d.packing), name_of(d.format))});
+  const bool records = d.format == DataFormat::kJsonl || d.format == DataFormat::kSquad;
+  if (config.training.max_steps > 0 && !records)
+    found.push_back({{"data.packing", "data.format"},
+                     fmt::format("data.packing {} packs the lines of jsonl and squad's contexts; the samples "
+                                 "of data.format {} are "
+                                 "full without it",
+                                 name_of(d.packing), name_of(d.format))});
   if (config.evaluation.every_steps > 0 && config.evaluation.format == DataFormat::kRandom)
     found.push_back({{"evaluation.format", "data.packing"},
                      "evaluation.format random has no end, and cannot be packed as data.packing says"});
@@ -259,9 +261,11 @@ void check_data(const Config& config, Findings& found) {
     check_random_ids(config, found);
   if (trains) check_source(config, "data", d.format, d.path, found);
   if (evaluates) check_source(config, "evaluation", e.format, e.path, found);
-  if (evaluates && e.format == DataFormat::kRandom && e.batches == 0) {
+  check_random(config, found);
+  if (evaluates && e.format == DataFormat::kRandom && e.batches == 0 && d.samples == 0) {
     found.push_back({{"evaluation.batches", "evaluation.format", "data.format"},
-                     "evaluation.batches 0 means the whole set, and random data has no end: say how many"});
+                     "evaluation.batches 0 means the whole set, and random data has no end: say how many, or "
+                     "give data.samples"});
   }
 }
 

@@ -11,6 +11,7 @@
 #include "engine/core/error.h"
 #include "engine/io/node.h"
 #include "engine/io/system_files.h"
+#include "launch/program/memory_advice.h"
 #include "parallel/weights.h"
 
 namespace recollect {
@@ -42,6 +43,14 @@ MemoryGroup memory_group() {
   const SystemFiles files;
   const std::string name = host_name() + files.read("/proc/self/cgroup").value_or("");
   return {.name = std::hash<std::string>()(name), .left = memory_left(files)};
+}
+
+MemoryGroup whole_machine() {
+  const SystemFiles files;
+  std::optional<uint64_t> memory = memory_of_machine(files);
+  const std::optional<uint64_t> swap = meminfo(files.read("/proc/meminfo").value_or(""), "SwapTotal");
+  if (memory && swap) *memory += *swap;
+  return {.name = std::hash<std::string>()(host_name()), .left = memory};
 }
 
 std::optional<DeviceShare> share_of_group(const MemoryGroup& group, uint64_t needed, Communicator& world) {
@@ -112,8 +121,8 @@ void check_limits(const Config& config, const MemoryLedger& predicted, const std
     throw Error(ExitCode::kDeviceMemory,
                 fmt::format("the run needs {} on this rank; {}{}{}", byte_count(needed), against,
                             table.empty() ? "" : "\n", table),
-                "`recollect estimate --compare` lists what activation checkpointing can do; or lower "
-                "training.micro_batch_size, or use more tensor-parallel ranks");
+                memory_advice(config, predicted) +
+                    "; `recollect estimate --compare` lists what activation checkpointing can do");
   const CheckpointingSettings::Disk& disk = config.activation_checkpointing.disk_checkpointing;
   if (over(predicted.disk_bytes, disk.limit))
     throw Error(

@@ -28,6 +28,8 @@ struct MemoryGroup {
   std::optional<uint64_t> left;  // bytes; nothing where there is no limit
 };
 MemoryGroup memory_group();
+// All processes of this node are in it, and nothing is taken of it yet.
+MemoryGroup whole_machine();
 // Collective over `world`. `needed`: this rank's bytes. Nothing where there is no limit.
 std::optional<DeviceShare> share_of_group(const MemoryGroup& group, uint64_t needed, Communicator& world);
 // Error kHostMemory where the ranks of a group need more than it has left.

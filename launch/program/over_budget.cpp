@@ -5,30 +5,25 @@
 #include <fmt/format.h>
 
 #include "engine/core/byte_count.h"
+#include "launch/program/memory_advice.h"
 
 namespace recollect {
 
 namespace {
 
-Error over_budget(const std::string& found, const MemoryLedger& memory, const std::string& otherwise = "") {
-  MemoryLedger::Row most{};
-  for (const MemoryLedger::Row& row : memory.at_peak)
-    if (MemoryLedger::sum(row) > MemoryLedger::sum(most)) most = row;
-  const auto category = static_cast<std::size_t>(std::max_element(most.begin(), most.end()) - most.begin());
-  return Error(ExitCode::kDeviceMemory,
-               fmt::format("{}, and most of it is {}, {}", found, name_of(static_cast<Category>(category)),
-                           byte_count(most[category])),
-               fmt::format("raise activation_checkpointing.memory_budget, {}or train with a smaller "
-                           "training.micro_batch_size or more tensor ranks",
-                           otherwise));
+Error over_budget(const std::string& found, const Config& config, const MemoryLedger& memory,
+                  const std::string& otherwise = "") {
+  return Error(ExitCode::kDeviceMemory, fmt::format("{}, {}", found, most_of_it(memory)),
+               fmt::format("raise activation_checkpointing.memory_budget{}; {}", otherwise,
+                           memory_advice(config, memory)));
 }
 
 }  // namespace
 
-Error no_plan_fits(uint64_t budget, uint64_t smallest, const MemoryLedger& memory) {
+Error no_plan_fits(uint64_t budget, uint64_t smallest, const Config& config, const MemoryLedger& memory) {
   return over_budget(fmt::format("no plan fits {}: the smallest budget that works is {}", byte_count(budget),
                                  byte_count(smallest)),
-                     memory);
+                     config, memory);
 }
 
 Error plan_exceeds(uint64_t budget, const Config& config, const MemoryLedger& memory) {
@@ -39,10 +34,10 @@ Error plan_exceeds(uint64_t budget, const Config& config, const MemoryLedger& me
                                        : fmt::format("budget_policy {}", name_of(c.budget_policy));
   return over_budget(fmt::format("the budget is {}, and {} needs {}", byte_count(budget), whose,
                                  byte_count(memory.arena_bytes())),
-                     memory, of_longest ? "" : "let budget_policy dynamic choose what is saved, ");
+                     config, memory, of_longest ? "" : ", or let budget_policy dynamic choose what is saved");
 }
 
-Error dtr_finds_none(uint64_t budget, const MemoryLedger& none,
+Error dtr_finds_none(uint64_t budget, const Config& config, const MemoryLedger& none,
                      const std::function<std::optional<DtrResult>(uint64_t)>& find,
                      const std::function<MemoryLedger(const Plan&)>& memory_of) {
   constexpr int kHalvings = 6;
@@ -59,7 +54,7 @@ Error dtr_finds_none(uint64_t budget, const MemoryLedger& none,
   }
   return over_budget(fmt::format("mode dtr finds no plan within {}: a budget that works is {}",
                                  byte_count(budget), byte_count(works)),
-                     memory, "let mode auto find what takes less, ");
+                     config, memory, ", or let mode auto find what takes less");
 }
 
 }  // namespace recollect

@@ -9,6 +9,7 @@
 #include "engine/core/error.h"
 #include "launch/program/late_lengths.h"
 #include "launch/program/limits.h"
+#include "launch/program/memory_advice.h"
 #include "launch/program/phase_table.h"
 #include "launch/program/snapshot_buffer.h"
 
@@ -80,9 +81,14 @@ void ProgramCache::check_limits_of(const Program& first) {
   const uint64_t on_host = needs_.host_bytes + save_buffer_bytes(config_) + snapshot_buffer_ +
                            (beside_host ? 0 : needs_.arena_bytes());
   const std::optional<DeviceShare> of_group = share_of_group(memory_group(), on_host, world);
+  const std::optional<DeviceShare> of_machine = share_of_group(whole_machine(), on_host, world);
   fail_together(world, [&] {
     check_limits(config_, needs_, table, of_device);
     check_host_share(on_host, of_group);
+    if (!of_machine || beside_host) return;
+    if (const auto error =
+            machine_is_too_small(config_, needs_, of_machine->needed, of_machine->ranks, of_machine->free))
+      throw *error;
   });
   if (!beside_host)  // all have planned, and none goes on before all have looked
     resident_ = predict_resident(

@@ -367,7 +367,8 @@ TrainingProgram make_planned(const Config& config, const Mesh& mesh, const Model
   const ChosenPlan chosen = choose_plan(of, workspaces, budgets, try_plan, [&] { trials.keep_last(); });
   if (longest_knows_better(config, mesh, built, target.taken_over, budgets, chosen))
     return as_decided(config, mesh, built, target);
-  if (!chosen.plan) return refused(no_plan_fits(budgets.device, chosen.smallest_device, trials.smallest()));
+  if (!chosen.plan)
+    return refused(no_plan_fits(budgets.device, chosen.smallest_device, config, trials.smallest()));
   TrainingProgram training = trials.take_kept(target);
   training.remarks.push_back(remark_on_choice(config, chosen, training.checkpointed.plan, budgets.device));
   return training;
@@ -399,8 +400,8 @@ TrainingProgram make_evicting(const Config& config, const Mesh& mesh, const Mode
   const bool fits = found && within(budgets, takes);
   if (target.taken_over.decided && !fits) return as_decided(config, mesh, built, target);
   if (!found)
-    return refused(
-        dtr_finds_none(budget, all, find, [&](const Plan& plan) { return run(plan)->program.predicted(); }));
+    return refused(dtr_finds_none(budget, config, all, find,
+                                  [&](const Plan& plan) { return run(plan)->program.predicted(); }));
   trials.keep_last();
   TrainingProgram training = trials.take_kept(target);
   const double seconds = static_cast<double>(config.parallelism.halves()) * found->seconds;

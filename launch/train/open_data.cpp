@@ -31,6 +31,10 @@ DatasetSpec dataset_spec(const Config& config, const TaskData& task, DataFormat 
           .dtype = std::string(name_of(config.data.dtype)),
           .random_low = config.data.low,
           .random_high = config.data.high,
+          .random_size = config.data.samples > 0 ? config.data.samples : DatasetSpec().random_size,
+          .random_lengths = random_lengths(config).value(),
+          .random_label = config.data.constant_label,
+          .on_bad_record = config.data.on_bad_record,
           .seed = static_cast<uint64_t>(config.data.seed),
           .fields = task.fields};
 }
@@ -64,7 +68,7 @@ OpenedData packed(const Config& config, std::unique_ptr<Dataset> dataset, std::v
 OpenedData open_ids(const Config& config, const TaskData& task, DataFormat format,
                     const std::vector<std::string>& paths, bool shuffled) {
   std::unique_ptr<Dataset> dataset = open_dataset(dataset_spec(config, task, format, paths));
-  std::vector<std::string> remarks;
+  std::vector<std::string> remarks = dataset->remarks();
   if (config.task == Task::kMaskedLm && config.data.mask_token >= 0 && format == DataFormat::kJsonl &&
       has_all_labels(*dataset))
     remarks.push_back(
@@ -81,13 +85,17 @@ OpenedData open_texts(const Config& config, DataFormat format, const std::vector
   TextsSpec spec{.paths = files_of_data(format, paths),
                  .sequence_length = d.sequence_length,
                  .vocabulary_size = config.model.facts().vocabulary.value,
-                 .threads = omp_get_max_threads()};
+                 .threads = omp_get_max_threads(),
+                 .on_bad_record = d.on_bad_record};
   if (!d.columns.text.empty()) spec.key = d.columns.text;
   if (format == DataFormat::kText) return packed(config, tokenize_stream(*tokenizer, spec), {}, shuffled);
   const bool across = d.packing == Packing::kAcross;
   const LineTokens tokens =
       config.task == Task::kMaskedLm && !across ? LineTokens::kWithSpecial : LineTokens::kWithEnd;
-  return packed(config, tokenize_lines(*tokenizer, spec, tokens, d.truncation, across), {}, shuffled);
+  PreparedTexts texts = format == DataFormat::kSquad
+                            ? tokenize_contexts(*tokenizer, spec, tokens, d.truncation, across)
+                            : tokenize_lines(*tokenizer, spec, tokens, d.truncation, across);
+  return packed(config, std::move(texts.dataset), std::move(texts.remarks), shuffled);
 }
 
 // Each set by itself, packed too.
@@ -141,6 +149,7 @@ OpenedData open_data(const Config& config, const TaskData& task, DataFormat form
                        .truncation = d.truncation,
                        .vocabulary_size = model.vocabulary.value,
                        .token_types = model.token_types > 0,
+                       .on_bad_record = d.on_bad_record,
                        .threads = omp_get_max_threads()};
   const GivenBack memory;  // of the tokenizer too
   const std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(d.tokenizer);

@@ -136,6 +136,11 @@ bool decides_results(std::string_view key) {
                                         "lora.targets",
                                         "lora.rslora",
                                         "lora.modules_to_save",
+                                        "lora.exclude_modules",
+                                        "lora.layers_to_transform",
+                                        "lora.layers_pattern",
+                                        "lora.rank_pattern",
+                                        "lora.alpha_pattern",
                                         "training.loss_scale",
                                         "training.loss_scale_window",
                                         "training.seed"};

@@ -300,16 +300,16 @@ class BertLayers {
 Model build_bert(Graph& graph, const OpRegistry& registry, const ModelValues& m, const TaskSettings& task,
                  const BatchShape& batch, ParallelLayout layout, DType dtype) {
   LayerBuilder b(graph, registry, layout, dtype, batch);
-  Model model = begin_model(b, task);
+  Model model = begin_model(b, task,
+                            {.prefix = "bert.",
+                             .has_prefix = in_trunk,
+                             .older_name = bert_older_name,
+                             .passed_over = bert_passes_over,
+                             .tied = {}});
   model.inputs["token_types"] = b.token_input("token_types");
   if (!task.packed) model.inputs["lengths"] = b.input("lengths", {batch.samples}, DType::kI32);
   if (batch.packed_sequences > 0)
     model.inputs["first_tokens"] = b.input("first_tokens", {batch.packed_sequences}, DType::kI32);
-  model.files = {.prefix = "bert.",
-                 .has_prefix = in_trunk,
-                 .older_name = bert_older_name,
-                 .passed_over = bert_passes_over,
-                 .tied = {}};
   if (task.task == Task::kMaskedLm)
     model.files.tied = {{"cls.predictions.decoder.weight", "embeddings.word_embeddings.weight"},
                         {"cls.predictions.decoder.bias", "cls.predictions.bias"}};

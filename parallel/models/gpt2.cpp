@@ -157,11 +157,12 @@ class Gpt2Layers {
 Model build_gpt2(Graph& graph, const OpRegistry& registry, const ModelValues& m, const TaskSettings& task,
                  const BatchShape& batch, ParallelLayout layout, DType dtype) {
   LayerBuilder b(graph, registry, layout, dtype, batch);
-  Model model = begin_model(b, task);
+  Model model = begin_model(b, task,
+                            {.prefix = "transformer.",
+                             .passed_over = gpt2_passes_over,
+                             .tied = {{"lm_head.weight", "wte.weight"}}});
   const ValueId positions = positions_of(model, task);
   const Gpt2Layers layers(b, m, positions);
-  model.files = {
-      .prefix = "transformer.", .passed_over = gpt2_passes_over, .tied = {{"lm_head.weight", "wte.weight"}}};
 
   const int64_t vocabulary = m.integer("vocab_size"), width = m.integer("n_embd");
   const double std = m.real("initializer_range");

@@ -67,6 +67,9 @@ std::vector<ModelKey> keys_of(const LlamaVariant& v) {
   if (v.window_switch)
     keys.push_back(
         {.name = "use_sliding_window", .otherwise = false, .help = "attention to a window of tokens"});
+  if (v.window_switch)
+    keys.push_back(model_size("max_window_layers", 28, 0, kMostModelSize,
+                              "layers below this attend to all tokens before, those from it on to a window"));
   if (v.window) {
     keys.push_back(model_size("sliding_window", 4096, 0, kMostModelSize,
                               "tokens of the window, which sequences must not exceed; 0: there is none"));
@@ -102,16 +105,29 @@ void translate_rope(nlohmann::json& document) {
   document.erase(earlier);
 }
 
+// Where there is a list of what each layer attends to, it decides which of them have a window.
+void translate_layer_types(nlohmann::json& document) {
+  const auto types = document.find("layer_types");
+  if (types == document.end() || !types->is_array() || !document.contains("use_sliding_window")) return;
+  const bool windowed = std::find(types->begin(), types->end(), "sliding_attention") != types->end();
+  document["max_window_layers"] = windowed ? 0 : static_cast<int64_t>(types->size());
+}
+
 // Null is no window, and as many key/value heads as heads.
 void llama_translate(nlohmann::json& document) {
   translate_rope(document);
+  translate_layer_types(document);
   for (const char* key : {"sliding_window", "num_key_value_heads"})
     if (const auto found = document.find(key); found != document.end() && found->is_null()) *found = 0;
   translate_unlearnt_token(document);
 }
 
+bool has_windowed_layers(const ModelValues& m) {
+  return m.flag("use_sliding_window") && m.integer("max_window_layers") < m.integer("num_hidden_layers");
+}
+
 bool has_window(const LlamaVariant& v, const ModelValues& m) {
-  return v.window && (!v.window_switch || m.flag("use_sliding_window")) && m.integer("sliding_window") > 0;
+  return v.window && (!v.window_switch || has_windowed_layers(m)) && m.integer("sliding_window") > 0;
 }
 
 // Where a window holds a whole sequence, it changes nothing.
@@ -159,7 +175,13 @@ std::vector<UnusedModelKeys> unused_keys(const LlamaVariant& v) {
       {of_llama3, from, scaling_is("default"), "positions are not scaled"},
       {of_llama3, from, scaling_is("linear"), "all waves are scaled alike"}};
   if (v.window_switch)
-    unused.push_back({{"sliding_window"},
+    unused.push_back(
+        {{"sliding_window"},
+         "max_window_layers",
+         [](const ModelValues& m) { return m.flag("use_sliding_window") && !has_windowed_layers(m); },
+         "no layer of the model has a window"});
+  if (v.window_switch)
+    unused.push_back({{"sliding_window", "max_window_layers"},
                       "use_sliding_window",
                       [](const ModelValues& m) { return !m.flag("use_sliding_window"); },
                       "attention has no window"});
@@ -229,6 +251,7 @@ std::string config_json_of(const LlamaVariant& v, const ModelValues& m, std::str
   for (const char* key : {"attention_bias", "mlp_bias"})
     if (v.bias_keys) document[key] = m.flag(key);
   if (v.window_switch) document["use_sliding_window"] = m.flag("use_sliding_window");
+  if (v.window_switch) document["max_window_layers"] = m.integer("max_window_layers");
   if (v.window)
     document["sliding_window"] =
         m.integer("sliding_window") > 0 ? nlohmann::ordered_json(m.integer("sliding_window")) : nullptr;
@@ -328,11 +351,11 @@ class LlamaLayers {
 Model build_llama(const LlamaVariant& variant, Graph& graph, const OpRegistry& registry, const ModelValues& m,
                   const TaskSettings& task, const BatchShape& batch, ParallelLayout layout, DType dtype) {
   LayerBuilder b(graph, registry, layout, dtype, batch);
-  Model model = begin_model(b, task);
-  model.files = {.prefix = "model.",
-                 .has_prefix = [](std::string_view name) { return name != "lm_head.weight"; },
-                 .passed_over = llama_passes_over,
-                 .tied = {}};
+  Model model = begin_model(b, task,
+                            {.prefix = "model.",
+                             .has_prefix = [](std::string_view name) { return name != "lm_head.weight"; },
+                             .passed_over = llama_passes_over,
+                             .tied = {}});
   if (m.flag("tie_word_embeddings")) model.files.tied = {{"lm_head.weight", "embed_tokens.weight"}};
   const int64_t vocabulary = m.integer("vocab_size"), width = m.integer("hidden_size");
   const double std = m.real("initializer_range");
@@ -364,7 +387,8 @@ ModelFamily llama_like(const LlamaVariant& v) {
                     "How rotary positions reach beyond the sequences of an earlier training."}},
       .unused = unused_keys(v),
       .fixed = {{"hidden_act", std::string("silu")}, {"partial_rotary_factor", 1.0}, {"is_causal", true}},
-      .kept = {"max_window_layers", "layer_types"},
+      .kept = v.window_switch ? std::vector<std::string_view>{"layer_types"}
+                              : std::vector<std::string_view>{"max_window_layers", "layer_types"},
       .translate = llama_translate,
       .facts = [v](const ModelValues& m) { return facts_of(v, m); },
       .complete = complete_values,

@@ -30,19 +30,21 @@ int64_t classes(const LayerBuilder& layers, const TaskSettings& task) {
 
 }  // namespace
 
-Model begin_model(LayerBuilder& layers, const TaskSettings& task) {
-  layers.adapt(task.lora);
+Model begin_model(LayerBuilder& layers, const TaskSettings& task, FileNames files) {
+  layers.adapt(task.lora, files);
   layers.multiply_in_fp8(task.fp8);
   layers.make_gelu_in_products(task.gelu_in_products);
   if (layers.continues())
     return {.inputs = {{"ids", layers.token_input("ids")},
                        {"positions", layers.positions()},
-                       {"filled", layers.filled()}}};
+                       {"filled", layers.filled()}},
+            .files = std::move(files)};
   const DType dtype = task.targets_are_numbers() ? DType::kF32 : DType::kI32;
   Model model{.inputs = {{"ids", layers.token_input("ids")},
                          {"targets", layers.input("targets", target_shape(layers, task), dtype)}},
               .scale = layers.loss_scale_input(task.columns()),
-              .loss = layers.loss_accumulator()};
+              .loss = layers.loss_accumulator(),
+              .files = std::move(files)};
   if (task.packed) model.inputs["positions"] = layers.token_input("positions");
   return model;
 }

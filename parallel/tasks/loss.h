@@ -10,7 +10,8 @@ namespace recollect {
 
 // Adds the inputs that every task has, "ids" and "targets", those of packed samples, the scale and the loss; where a
 // sequence is continued, "ids", "positions" and "filled".
-Model begin_model(LayerBuilder& layers, const TaskSettings& task);
+// `files`: of the model's family, by whose names adapters are matched.
+Model begin_model(LayerBuilder& layers, const TaskSettings& task, FileNames files);
 
 // kNone where samples are not packed.
 ValueId positions_of(const Model& model, const TaskSettings& task);

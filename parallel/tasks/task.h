@@ -22,7 +22,7 @@
 #include "engine/core/spelled.h"
 #include "engine/data/tasks.h"
 #include "parallel/fp8.h"
-#include "parallel/lora.h"
+#include "parallel/lora_settings.h"
 
 namespace recollect {
 

@@ -134,7 +134,8 @@ void run(const std::string& tokenizer_path, const std::string& text_path, int th
   const std::string squad = write("d.json", squad_file(words, 28000));
   const double peak = peak_of([&] {
     QuestionAnsweringSet set;
-    read_squad(squad, true, set);
+    BadRecords bad;
+    read_squad(squad, true, set, bad);
   });
   fmt::print("squad  read alone: peak {:.1f} MB\n", peak);
   measure("squad",

@@ -213,7 +213,7 @@ TEST_F(Preparations, TheFirstTokenOfAWordHasItsLabel) {
   refuses(lines, "{\"tokens\": [\"a\"]}\n", {"file0:1: there is no \"tags\""});
   refuses(lines, "{\"tokens\": \"a\", \"tags\": []}\n", {"file0:1: \"tokens\" is no list"});
   refuses(lines, "{\"tokens\": [1], \"tags\": [1]}\n", {"file0:1: \"tokens\" has something that is no text"});
-  refuses(lines, "{\"tokens\": [\"a\"], \"tags\": [1.5]}\n", {"file0:1: \"tags\" has what is neither"});
+  refuses(lines, "{\"tokens\": [\"a\"], \"tags\": [1.5]}\n", {"file0:1: \"tags\" has 1.5, which is neither"});
   refuses(lines, "{\"tokens\": [], \"tags\": []}\n", {"there is not a single tag"});
   refuses(lines, "{\"tokens\": [\"a\"], \"tags\": [-100]}\n",
           {"file0:1: \"tags\" has -100, which is the tag of no word"});

@@ -17,7 +17,8 @@ class PrepareClassification : public ::testing::Test {
  protected:
   PackedSamples prepare(const std::string& text, const ClassificationSpec& spec) {
     const TextTable table(folder_.write("table.csv", text), {});
-    return prepare_classification(table, *tokenizer_, spec);
+    BadRecords bad;
+    return prepare_classification(table, *tokenizer_, spec, bad);
   }
   static std::vector<int32_t> read(const Dataset& dataset, int64_t index, const char* name) {
     Fields sample;

@@ -76,7 +76,8 @@ TEST_F(PrepareTexts, ALineIsADocumentWithItsEnd) {
   one.push_back(end);
   two.push_back(end);
   const auto lines = [&](int64_t length, Truncation truncation, bool whole) {
-    return samples(*tokenize_lines(*gpt2_, spec({path}, length), LineTokens::kWithEnd, truncation, whole));
+    return samples(
+        *tokenize_lines(*gpt2_, spec({path}, length), LineTokens::kWithEnd, truncation, whole).dataset);
   };
   using Samples = std::vector<std::vector<int32_t>>;
   EXPECT_EQ(lines(64, Truncation::kNone, false), (Samples{one, two}));
@@ -95,7 +96,7 @@ TEST_F(PrepareTexts, OrWithSpecialTokensAroundIt) {
   of_bert.key = "story";
   of_bert.vocabulary_size = static_cast<int64_t>(bert_->vocabulary_size());
   const auto lines =
-      tokenize_lines(*bert_, of_bert, LineTokens::kWithSpecial, Truncation::kLongestFirst, false);
+      tokenize_lines(*bert_, of_bert, LineTokens::kWithSpecial, Truncation::kLongestFirst, false).dataset;
   const std::vector<int32_t> ids = samples(*lines).at(0);
   EXPECT_EQ(ids.front(), static_cast<int32_t>(*bert_->find("[CLS]")));
   EXPECT_EQ(ids.back(), static_cast<int32_t>(*bert_->find("[SEP]")));
@@ -110,7 +111,8 @@ TEST_F(PrepareTexts, WhatIsWrongHasItsPlace) {
     });
   };
   refuses("{\"text\": \"a\"}\n{\"texts\": \"b\"}\n", {"wrong.jsonl:2: ", "text"});
-  refuses("{\"text\": \"a\"}\n{\"text\": \"\"}\n", {"wrong.jsonl:2: the text has not a single token"});
+  refuses("{\"text\": \"\"}\n",
+          {"wrong.jsonl: there is not a single record", "1: the text has not a single token"});
   TextsSpec small = spec({folder_.write("a.txt", "some text")}, 2);
   small.vocabulary_size = 100;
   expect_error(ExitCode::kInput, {"the tokenizer has", "and the model a vocabulary of 100"},

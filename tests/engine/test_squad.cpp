@@ -29,7 +29,8 @@ class Squad : public ::testing::Test {
  protected:
   QuestionAnsweringSet read(const std::string& content, bool labelled = true) {
     QuestionAnsweringSet set;
-    read_squad(folder_.write("s.json", content), labelled, set);
+    BadRecords bad;
+    read_squad(folder_.write("s.json", content), labelled, set, bad);
     return set;
   }
   void refuses(const std::string& content, const std::vector<std::string>& mentioned) {

@@ -24,8 +24,11 @@ class TextTables : public ::testing::Test {
       for (std::size_t i = 0; i < table.columns().size(); ++i) rows[row].emplace_back(table.at(row, i));
     return rows;
   }
+  // Empty lines too.
   void refuses(const std::string& text, const TableSpec& spec, const std::string& mentioned) {
-    test::expect_error(ExitCode::kInput, {mentioned}, [&] { open(text, spec); });
+    BadRecords none(OnBadRecord::kError);
+    const std::string path = folder_.write("table", text);
+    test::expect_error(ExitCode::kInput, {mentioned}, [&] { TextTable(path, spec, none); });
   }
 
   test::TemporaryFolder folder_;
@@ -68,8 +71,9 @@ TEST_F(TextTables, JsonlHasNamedTexts) {
       open("{\"label\": 1, \"text\": \"a\\nb\", \"more\": []}\n{\"text\": \"\", \"label\": \"x\"}", spec);
   EXPECT_EQ(rows_of(table), (Rows{{"a\nb", "1"}, {"", "x"}}));
   refuses("{\"text\": \"a\"}\n", spec, "table:1: there is no \"label\"");
-  refuses("{\"text\": 5, \"label\": 1}\n", spec, "table:1: \"text\" is no text");
-  refuses("{\"text\": \"a\", \"label\": null}\n", spec, "table:1: \"label\" is neither a text nor a number");
+  refuses("{\"text\": 5, \"label\": 1}\n", spec, "table:1: \"text\" is 5, and no text");
+  refuses("{\"text\": \"a\", \"label\": null}\n", spec,
+          "table:1: \"label\" is null, and neither a text nor a number");
   refuses("{\"text\": \"a\", \"label\": 1}\n\n", spec, "table:2: an empty line");
   refuses("{\"text\": \"a\", \"label\": 1}\n[1]\n", spec, "table:2: not an object");
   refuses("{\"text\": \"a\", \"label\": 1}\n{\n", spec, "table:2: not valid JSON");
@@ -86,7 +90,7 @@ TEST_F(TextTables, AListBecomesColumns) {
           "table:2: \"more\" has 2 texts, and 1 in the first line");
   refuses(first + "{\"a\": \"1\", \"more\": [], \"b\": 2}\n", spec, "table:2: \"more\" is an empty list");
   refuses(first + "{\"a\": \"1\", \"more\": \"x\", \"b\": 2}\n", spec, "table:2: \"more\" is no list");
-  refuses("{\"a\": \"1\", \"more\": [1], \"b\": 2}\n", spec, "table:1: \"more\" is no text");
+  refuses("{\"a\": \"1\", \"more\": [1], \"b\": 2}\n", spec, "table:1: \"more\" is 1, and no text");
 }
 
 TEST_F(TextTables, WhatIsWrongHasItsLine) {

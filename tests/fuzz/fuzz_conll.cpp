@@ -40,14 +40,16 @@ std::string written(const TaggedWords& words, bool tagged) {
 RECOLLECT_FUZZ(text) {
   static const test::TemporaryFolder folder;
   const std::string path = folder.write("words", text);
+  BadRecords bad;
   for (const bool tagged : {true, false})
     fuzz::accepts([&] {
-      const TaggedWords words = TaggedWords::read_conll(path, tagged);
+      const TaggedWords words = TaggedWords::read_conll(path, tagged, bad);
       check(words, tagged);
       const std::string again = written(words, tagged);
-      fuzz::expect(written(TaggedWords::read_conll(folder.write("again", again), tagged), tagged) == again,
-                   "sentences that were written read back as others");
+      fuzz::expect(
+          written(TaggedWords::read_conll(folder.write("again", again), tagged, bad), tagged) == again,
+          "sentences that were written read back as others");
     });
   for (const char* tags : {"t", ""})
-    fuzz::accepts([&] { check(TaggedWords::read_jsonl(path, "w", tags), *tags != '\0'); });
+    fuzz::accepts([&] { check(TaggedWords::read_jsonl(path, "w", tags, bad), *tags != '\0'); });
 }

@@ -38,8 +38,9 @@ RECOLLECT_FUZZ(text) {
   static const test::TemporaryFolder folder;
   const std::string path = folder.write("squad.json", text);
   QuestionAnsweringSet labelled, plain;
-  const bool has_labels = fuzz::accepts([&] { read_squad(path, true, labelled); });
-  const bool accepted = fuzz::accepts([&] { read_squad(path, false, plain); });
+  BadRecords bad;
+  const bool has_labels = fuzz::accepts([&] { read_squad(path, true, labelled, bad); });
+  const bool accepted = fuzz::accepts([&] { read_squad(path, false, plain, bad); });
   fuzz::expect(accepted || !has_labels, "questions that are accepted with labels only");
   if (!accepted) return;
   check(plain);

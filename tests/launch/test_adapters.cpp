@@ -162,8 +162,9 @@ TEST_P(AdapterGoldens, SavesWhatItHasLoaded) {
   EXPECT_FALSE(std::filesystem::exists(ours + "/model.safetensors"));
   const auto golden = nlohmann::json::parse(TemporaryFolder::read(theirs + "/adapter_config.json")),
              saved = nlohmann::json::parse(TemporaryFolder::read(ours + "/adapter_config.json"));
-  for (const char* key : {"peft_type", "task_type", "r", "lora_alpha", "target_modules", "use_rslora", "bias",
-                          "fan_in_fan_out", "inference_mode"})
+  for (const char* key :
+       {"peft_type", "task_type", "r", "lora_alpha", "target_modules", "use_rslora", "bias", "fan_in_fan_out",
+        "inference_mode", "exclude_modules", "layers_to_transform", "rank_pattern", "alpha_pattern"})
     EXPECT_EQ(saved.at(key), golden.at(key)) << key;
   EXPECT_EQ(load_and_save(folder.file("2"), words_of(GetParam(), {"lora.path=" + ours})), loss);
   load_and_save(folder.file("of 4"), words_of(GetParam(), ranks(4, 1)));
@@ -181,7 +182,8 @@ TEST_P(AdapterGoldens, AreMergedIntoAModelOfItsOwn) {
   EXPECT_EQ(merged.gradients.size(), read_tensors(base_of(GetParam()) + "/model.safetensors", "").size());
 }
 
-INSTANTIATE_TEST_SUITE_P(All, AdapterGoldens, testing::Values("gpt2", "bert", "llama"),
+INSTANTIATE_TEST_SUITE_P(All, AdapterGoldens,
+                         testing::Values("gpt2", "bert", "llama", "gpt2_patterns", "bert_layers"),
                          [](const auto& info) { return info.param; });
 
 TEST(SavedAdapters, PeftLoadsThem) {
@@ -203,13 +205,13 @@ for base, saved, original in zip(sys.argv[1::3], sys.argv[2::3], sys.argv[3::3])
         assert torch.equal(loaded[name].float(), tensor.float()), name
     print("the same")
 )"};
-  for (const char* name : {"gpt2", "bert", "llama"}) {
+  for (const char* name : {"gpt2", "bert", "llama", "gpt2_patterns", "bert_layers"}) {
     load_and_save(folder.file(name), words_of(name));
     command = command + Words{base_of(name), folder.file(name), adapters_of(name)};
   }
   const Finished checked = Process(command, folder.path()).wait(Workplace::kBound);
   EXPECT_EQ(checked.status, 0) << checked.err;
-  EXPECT_EQ(times_in(checked.out, "the same"), 3) << checked.out;
+  EXPECT_EQ(times_in(checked.out, "the same"), 5) << checked.out;
 }
 
 const char* const kFourLayers = R"(

@@ -31,6 +31,14 @@ FieldSpec input_ids(const TokenInputs& inputs) {
   return spec;
 }
 
+FieldSpec attention_mask() {
+  FieldSpec mask = list_of_tokens("attention_mask", "mask", 2);
+  mask.is_mask = true;
+  mask.noun = "a mask's";
+  mask.range = "0 and 1";
+  return mask;
+}
+
 FieldSpec id_labels(const TokenInputs& inputs) {
   FieldSpec spec = list_of_tokens("labels", "labels", inputs.vocabulary_size);
   spec.may_be_ignored = true;
@@ -45,6 +53,7 @@ FieldSpec class_labels(int64_t values, FieldShape shape, const std::string& what
   spec.shape = shape;
   spec.required = true;
   spec.may_be_ignored = true;
+  spec.is_class = true;
   spec.noun = "label";
   spec.range = fmt::format("the {} {}", values, what);
   return spec;
@@ -59,10 +68,7 @@ std::vector<FieldSpec> token_fields(const TokenInputs& inputs, const std::vector
     types.noun = "token type";
     types.range = fmt::format("the model's {}", inputs.token_types);
   }
-  FieldSpec& mask = fields.emplace_back(list_of_tokens("attention_mask", "mask", 2));
-  mask.is_mask = true;
-  mask.noun = "a mask's";
-  mask.range = "0 and 1";
+  fields.push_back(attention_mask());
   for (FieldSpec& spec : fields) {
     spec.shape = lists == 0 ? FieldShape::kTokens : FieldShape::kTokenLists;
     spec.size = std::max<int64_t>(lists, 1);

@@ -14,6 +14,7 @@ namespace recollect {
 std::vector<FieldSpec> token_fields(const TokenInputs& inputs, const std::vector<FieldSpec>& more,
                                     int64_t lists = 0);
 FieldSpec input_ids(const TokenInputs& inputs);
+FieldSpec attention_mask();  // ones and then zeros
 // A label for each token, an id of the vocabulary, which may be left out.
 FieldSpec id_labels(const TokenInputs& inputs);
 // One for each sample, or each token, of [0, values), or ignored. `what` there are so many of.

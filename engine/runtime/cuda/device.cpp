@@ -16,8 +16,9 @@ namespace recollect::cuda {
 namespace {
 
 constexpr const char* kFewerBytes =
-    "lower training.micro_batch_size, use more tensor-parallel ranks, or recompute and offload more "
-    "(recollect estimate CONFIG --compare)";
+    "lower training.micro_batch_size, use more tensor-parallel ranks, recompute and offload more activations "
+    "(recollect estimate CONFIG --compare), or keep fewer states: optimizer.name adamw8bit, "
+    "optimizer.offload";
 
 void free_device(std::byte* base, std::size_t) { cudaFree(base); }
 
