@@ -1,6 +1,6 @@
 # Sourced by the scripts that build: installs what is missing, with apt. Does nothing where all is there.
 
-packages="g++ cmake ninja-build git libopenmpi-dev openmpi-bin libyaml-cpp-dev libfmt-dev
+packages="g++ cmake ninja-build git libopenmpi-dev openmpi-bin libyaml-cpp-dev libtomlplusplus-dev libfmt-dev
   nlohmann-json3-dev nettle-dev libboost-program-options-dev libgtest-dev libbenchmark-dev
   iproute2"
 

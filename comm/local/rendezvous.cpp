@@ -219,8 +219,12 @@ std::unique_ptr<Communicator> join_local_processes(const LocalWorld& world) {
           "rank " + std::to_string(world.rank) + " joins a node of " + std::to_string(world.size) + " ranks");
   if (world.size == 1) return make_self_communicator();
   if (world.run_id.empty())
-    throw Error(ExitCode::kConfiguration, "the processes of this node have no run id to find each other by",
-                "set RECOLLECT_RUN_ID to the same text for all processes of the run");
+    throw Error(ExitCode::kConfiguration,
+                "there are " + std::to_string(world.size) +
+                    " processes on this node, and nothing says by what they find each other",
+                "set MASTER_ADDR and MASTER_PORT, as torchrun does, or RECOLLECT_RUN_ID to any text, the "
+                "same for all "
+                "processes of the run");
   auto segment = local::Rendezvous(world).meet();
   local::Region& root = segment->root();
   return std::make_unique<local::LocalCommunicator>(std::move(segment), root, world.rank, world.timeout);

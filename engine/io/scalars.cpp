@@ -212,7 +212,9 @@ std::string read_value(const YamlNode& node, const ValueRange& range, std::vecto
     values.push_back(node.text);
   } else if (node.kind == YamlNode::Kind::kSequence) {
     for (const YamlNode& item : node.items) {
-      if (item.kind != YamlNode::Kind::kScalar) return expected("a list of texts", item);
+      if (item.kind != YamlNode::Kind::kScalar)
+        return "expected a list of texts, and entry " + std::to_string(values.size() + 1) + " is " +
+               describe(item);
       values.push_back(item.text);
     }
   } else {

@@ -83,11 +83,34 @@ bool begins_alike(const Word& a, const Word& b) {
          (a.size == b.size && a.present == b.present);
 }
 
-// Whether the words of two names with as many words could be the same, mistyped. A word in place of another
+std::string without_signs(std::string_view name) {
+  std::string letters;
+  for (const char c : name)
+    if (c != '_' && c != '-') letters += c;
+  return letters;
+}
+
+// Of names with more words the one than the other: whether only the signs between words differ, but for a letter.
+bool same_letters(std::string_view given, std::string_view candidate) {
+  const std::string a = without_signs(given), b = without_signs(candidate);
+  return a.size() <= kLongest && b.size() <= kLongest && edit_distance(Word(a), Word(b), 1) <= 1;
+}
+
+std::string digits_of(std::string_view name) {
+  std::string digits;
+  for (const char c : name)
+    if (c >= '0' && c <= '9') digits += c;
+  std::sort(digits.begin(), digits.end());  // which may be swapped
+  return digits;
+}
+
+// Whether the words of two names with as many words could be the same, mistyped. Another digit is another thing. A word in place of another
 // changes the meaning, however few letters differ: eval_steps is no typing error for save_steps.
 bool same_words(std::string_view given, std::string_view candidate) {
   const std::vector<std::string_view> a = words_of(given), b = words_of(candidate);
-  for (std::size_t i = 0; a.size() == b.size() && i < a.size(); ++i) {
+  if (digits_of(given) != digits_of(candidate)) return false;
+  if (a.size() != b.size()) return same_letters(given, candidate);
+  for (std::size_t i = 0; i < a.size(); ++i) {
     const std::size_t most = most_edits(a[i]);
     const Word word(a[i]), other(b[i]);
     if (std::max(word.size, other.size) - std::min(word.size, other.size) > most) return false;

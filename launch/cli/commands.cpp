@@ -41,7 +41,7 @@ constexpr Argument kConversion[] = {{"SOURCE", "a snapshot, or the folder of man
                                     {"section.key=value", "with --config: sets a key of it"}};
 constexpr Argument kTexts[] = {{"INPUT", "*.txt, *.jsonl, or folders of them"}};
 constexpr Argument kForeignFiles[] = {
-    {"FILE", "DeepSpeed's JSON, Transformers' TrainingArguments as JSON, or accelerate's YAML"}};
+    {"FILE", "a file of Transformers, DeepSpeed, accelerate, axolotl, torchtitan or OSLO"}};
 constexpr Argument kShells[] = {{"bash|zsh|fish", "the shell that the script is for"}};
 constexpr Argument kBegun[] = {{"WORD", "a word after recollect; the last is not yet whole"}};
 
@@ -102,7 +102,9 @@ constexpr Command kCommands[] = {
      "recollect config show config.yaml training.precision=bf16 --ranks 4"},
     {"config import", "FILE", "print another trainer's file as a configuration of ours",
      config_import_command, nullptr, kForeignFiles,
-     "What has no equivalent is listed on standard error, with the reason.",
+     "Files of Transformers (TrainingArguments as JSON), DeepSpeed, accelerate, axolotl, torchtitan and "
+     "OSLO. What has "
+     "no equivalent is listed on standard error, with the reason.",
      "recollect config import ds_config.json > config.yaml"},
     {"config schema", "", "print the JSON Schema with which editors complete and check",
      config_schema_command, nullptr, kNoArguments, "", "recollect config schema > recollect.schema.json"},

@@ -242,17 +242,19 @@ struct Config {
   };
 
   struct Evaluation {
-    std::vector<std::string> path;               // empty for random only
-    DataFormat format = DataFormat::kText;       // data.format where not given
-    int64_t every_steps = 0;                     // and after the last step; 0: never
-    int64_t batches = 0;                         // micro-batches of each data rank, at most; 0: the whole set
-    std::vector<std::string> metrics = {};       // empty: those of format and task (parallel/tasks/metrics.h)
-    int64_t n_best = 20;                         // question_answering: starts and ends that are looked at
-    int64_t max_answer_length = 30;              // tokens
-    double null_threshold = 0;                   // an answer must score more than that above none
+    std::vector<std::string> path;          // empty for random only
+    DataFormat format = DataFormat::kText;  // data.format where not given
+    int64_t every_steps = 0;                // and after the last step; 0: not by steps
+    double every_epochs = 0;                // the same in epochs of the training data; at most one is not 0
+    int64_t batches = 0;                    // micro-batches of each data rank, at most; 0: the whole set
+    std::vector<std::string> metrics = {};  // empty: those of format and task (parallel/tasks/metrics.h)
+    int64_t n_best = 20;                    // question_answering: starts and ends that are looked at
+    int64_t max_answer_length = 30;         // tokens
+    double null_threshold = 0;              // an answer must score more than that above none
     std::string metric_for_best_model = "loss";  // of kComparedMetrics (parallel/tasks/metrics.h)
     int64_t early_stopping_patience = 0;         // evaluations in a row that are not better; 0: any number
     double early_stopping_threshold = 0;         // by how much one must be better to count as such there
+    bool runs() const { return every_steps > 0 || every_epochs > 0; }
   };
 
   struct Checkpoint {
@@ -262,6 +264,7 @@ struct Config {
 
   struct Snapshot {
     int64_t every_steps = 0;    // and after the last step; 0: not by steps
+    double every_epochs = 0;    // at most one of these two is not 0
     int64_t every_minutes = 0;  // 0: not by the clock
     int64_t keep = 2;           // the newest ones
     std::string path;           // "": output_dir/snapshots
@@ -276,7 +279,8 @@ struct Config {
   };
 
   struct Logging {
-    int64_t steps = 0;  // a line on the terminal every so many steps; 0: about twenty of the run
+    int64_t steps = 0;        // a line on the terminal every so many steps; 0: about twenty of the run
+    double every_epochs = 0;  // in place of steps
     ProgressStyle progress = ProgressStyle::kAuto;
     std::vector<std::string> report_to = {"jsonl"};  // forms of metrics
     std::string tensorboard_dir;                     // "": output_dir/tensorboard
@@ -324,10 +328,12 @@ struct Config {
 
   // Whether anything depends on which evaluation was the best.
   bool compares_evaluations() const {
-    return training.max_steps > 0 && evaluation.every_steps > 0 &&
+    return training.max_steps > 0 && evaluation.runs() &&
            (checkpoint.save_best_model || evaluation.early_stopping_patience > 0);
   }
-  bool saves_snapshots() const { return snapshot.every_steps > 0 || snapshot.every_minutes > 0; }
+  bool saves_snapshots() const {
+    return snapshot.every_steps > 0 || snapshot.every_epochs > 0 || snapshot.every_minutes > 0;
+  }
   std::string snapshot_folder() const {
     return snapshot.path.empty() ? output_dir + "/snapshots" : snapshot.path;
   }

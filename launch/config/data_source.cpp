@@ -99,8 +99,7 @@ std::string remark_on_bytes(const Config& config) {
 }
 
 bool reads(const Config& config, DataFormat format) {
-  return config.data.format == format ||
-         (config.evaluation.every_steps > 0 && config.evaluation.format == format);
+  return config.data.format == format || (config.evaluation.runs() && config.evaluation.format == format);
 }
 
 bool keeps_tokenizer(const Config& config) {
@@ -110,12 +109,12 @@ bool keeps_tokenizer(const Config& config) {
 
 bool reads_texts(const Config& config) {
   return holds_texts(config, config.data.format) ||
-         (config.evaluation.every_steps > 0 && holds_texts(config, config.evaluation.format));
+         (config.evaluation.runs() && holds_texts(config, config.evaluation.format));
 }
 
 bool has_named_columns(const Config& config) {
   return has_named_columns(config, config.data.format) ||
-         (config.evaluation.every_steps > 0 && has_named_columns(config, config.evaluation.format));
+         (config.evaluation.runs() && has_named_columns(config, config.evaluation.format));
 }
 
 bool lengths_change(const Config& config) {
@@ -123,8 +122,7 @@ bool lengths_change(const Config& config) {
     if (format == DataFormat::kRandom) return !config.data.lengths.empty();
     return format == DataFormat::kJsonl || (format != DataFormat::kText && holds_texts(config, format));
   };
-  return change(config.data.format) ||
-         (config.evaluation.every_steps > 0 && change(config.evaluation.format));
+  return change(config.data.format) || (config.evaluation.runs() && change(config.evaluation.format));
 }
 
 std::optional<int64_t> known_labels(const Config& config) {
@@ -223,8 +221,7 @@ void check_texts(const Config& config, std::vector<Finding>& found) {
   if (!reads_texts(config)) return;
   const Config::Data& d = config.data;
   if (config.training.max_steps > 0) check_source(config, "data.format", d.format, found);
-  if (config.evaluation.every_steps > 0)
-    check_source(config, "evaluation.format", config.evaluation.format, found);
+  if (config.evaluation.runs()) check_source(config, "evaluation.format", config.evaluation.format, found);
   if (d.tokenizer.empty())
     found.push_back({{"data.tokenizer", "data.format"},
                      "data.tokenizer is missing: the data is text, and no model.pretrained says how it is "

@@ -54,6 +54,16 @@ int64_t steps_of_epochs(double epochs, int64_t samples, int64_t batch) {
   return steps > Config::Training::kOpenSteps ? Config::Training::kOpenSteps : static_cast<int64_t>(steps);
 }
 
+bool is_occasion(int64_t every_steps, double every_epochs, const TrainedSoFar& now) {
+  if (every_steps > 0) return now.step % every_steps == 0;
+  if (every_epochs == 0 || now.samples == 0) return false;
+  const Decimal decimal = decimal_of(every_epochs);
+  Wide scale = 1;
+  for (int place = 0; place < decimal.places; ++place) scale *= 10;
+  const Wide period = Wide{decimal.digits} * now.samples;
+  return now.seen * scale / period > (now.seen - now.batch) * scale / period;
+}
+
 void complete_steps(Config& config, int64_t samples) {
   Config::Training& t = config.training;
   const int64_t steps = steps_of_epochs(t.epochs, samples, t.global_batch_size);

@@ -21,10 +21,8 @@ std::string power_of_two(const std::string& exponent) {
 
 constexpr std::string_view
     kSameBatches = "leave it out: an evaluation has micro-batches of the training's size",
-    kEvaluationsPerEpoch =
-        "write every_steps: N in section 'evaluation'; an epoch is N = samples / training.global_batch_size",
-    kSavesPerEpoch =
-        "write every_steps: N in section 'snapshot'; an epoch is N = samples / training.global_batch_size",
+    kEvaluationsPerEpoch = "write every_epochs: 1 / {} in section 'evaluation'",
+    kSavesPerEpoch = "write every_epochs: 1 / {} in section 'snapshot'",
     kAllWeights = "not supported: all weights are trained, in the precision of training.precision",
     kAdapters =
         "not supported: weights are in training.precision; rank in section 'lora' trains adapters beside "
@@ -47,7 +45,7 @@ constexpr std::string_view
     kMetrics = "leave it out: metrics.jsonl has the speed of every step",
     kLoader = "leave it out: batches are prepared by a thread, data.prefetch of them ahead",
     kOwnKernels = "leave it out: steps are planned as a whole, with kernels of their own",
-    kStrategy = "write how many steps lie between two; 0 is never",
+    kStrategy = "write how many steps or epochs lie between two: every_steps or every_epochs; 0 is never",
     kGradients = "leave it out: gradients are summed in one way, which is no setting",
     kBuckets = "leave it out: gradients are reduced in buckets of parallelism.gradient_bucket_mb MiB",
     kRendezvous = "leave it out: recollect run --nproc-per-node, mpirun or srun start the ranks",
@@ -222,7 +220,8 @@ constexpr ForeignKey kForeignKeys[] = {
 
     // What the run says.
     {"report_to", "Transformers", "logging.report_to", ""},
-    {"logging_strategy", "Transformers", "logging.steps", "write steps: N in section 'logging'"},
+    {"logging_strategy", "Transformers", "logging.steps",
+     "write steps: N or every_epochs: N in section 'logging'"},
     {"logging_first_step", "Transformers", "", "leave it out: the first step is always told"},
     {"logging_nan_inf_filter", "Transformers", "",
      "leave it out: numerics.on_non_finite says what becomes of them"},
@@ -478,7 +477,8 @@ std::span<const ForeignKey> foreign_keys() {
   static const std::vector<ForeignKey> all = [] {
     std::vector<ForeignKey> rows(std::begin(kForeignKeys), std::end(kForeignKeys));
     for (const std::span<const ForeignKey> more :
-         {foreign_model_keys(), foreign_activation_keys(), foreign_schedule_keys(), foreign_adapter_keys()})
+         {foreign_model_keys(), foreign_activation_keys(), foreign_schedule_keys(), foreign_adapter_keys(),
+          foreign_file_keys()})
       rows.insert(rows.end(), more.begin(), more.end());
     return rows;
   }();

@@ -80,14 +80,21 @@ std::vector<std::string> entries_of(std::string_view list) {
 
 void translate_list(const ForeignKey& key, const std::string& value, Translation& to) {
   std::vector<std::string> ours;
+  bool is_list = false;
   for (const std::string& entry : entries_of(value)) {
     const ForeignValue* row = find_foreign_value(key.ours, key.name, entry);
     if (!row) ours.push_back(entry);
-    if (row && !row->writes.empty()) ours.emplace_back(row->writes);
+    if (row && !row->writes.empty() && row->writes.front() != '[') ours.emplace_back(row->writes);
+    if (row && row->writes.starts_with('[')) {  // a list in place of an entry
+      const std::vector<std::string> several = entries_of(row->writes);
+      is_list = true;
+      ours.insert(ours.end(), several.begin(), several.end());
+    }
     if (row && row->writes.empty())
       to.advice += fmt::format("{}{}: {}", to.advice.empty() ? "" : "; ", entry, row->advice);
   }
-  if (!ours.empty()) to.writes = {{std::string(key.ours), fmt::format("[{}]", fmt::join(ours, ", "))}};
+  if (!ours.empty() || is_list)
+    to.writes = {{std::string(key.ours), fmt::format("[{}]", fmt::join(ours, ", "))}};
 }
 
 void translate_value(const ForeignKey& key, const std::string& value, Translation& to) {

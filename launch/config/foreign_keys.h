@@ -51,6 +51,7 @@ std::span<const ForeignKey> foreign_model_keys();
 std::span<const ForeignKey> foreign_activation_keys();
 std::span<const ForeignKey> foreign_schedule_keys();
 std::span<const ForeignKey> foreign_adapter_keys();
+std::span<const ForeignKey> foreign_file_keys();
 std::span<const ForeignValue> foreign_values();
 
 // What is to be written for a key of theirs.

@@ -1,5 +1,5 @@
-// A configuration of another trainer as one of ours: DeepSpeed's JSON, Transformers' TrainingArguments as JSON,
-// accelerate's YAML. What is written is accepted by the strict reader as soon as model and data are added; what
+// A configuration of another trainer as one of ours: DeepSpeed's and OSLO's JSON, Transformers' TrainingArguments as
+// JSON, accelerate's and axolotl's YAML, torchtitan's TOML. What is written is accepted by the strict reader as soon as model and data are added; what
 // has no equivalent is listed, with the reason, and never left out silently.
 #pragma once
 
@@ -14,7 +14,7 @@ struct Imported {
   std::vector<std::string> left_out;  // "name value: why"
 };
 
-// Error kConfiguration for a file that is none of the three, or that is damaged.
+// Error kConfiguration for a file that is none of these, or that is damaged.
 Imported import_config(const std::string& path);
 // The same for a text; `name` stands for the file's name in messages.
 Imported import_config_text(const std::string& name, std::string_view text);

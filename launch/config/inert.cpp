@@ -20,7 +20,7 @@ namespace {
 
 using Rule = InertRule;
 
-bool evaluates(const Config& c) { return c.evaluation.every_steps > 0; }
+bool evaluates(const Config& c) { return c.evaluation.runs(); }
 bool not_random(const Config& c) { return !reads(c, DataFormat::kRandom); }
 bool draws_masks(const Config& c) {
   return c.task == Task::kMaskedLm && (c.data.mask_token >= 0 || !masking_tokenizer(c).empty());
@@ -251,7 +251,7 @@ std::vector<Rule> fixed_rules() {
       {{"evaluation.early_stopping_patience", "evaluation.early_stopping_threshold"},
        {"training.max_steps", "evaluation.every_steps"},
        [](const Config& c) {
-         const int64_t steps = c.training.max_steps, every = c.evaluation.every_steps;
+         const int64_t steps = c.training.max_steps, every = c.evaluation.every_steps;  // 0: by epochs
          return steps > 0 && every > 0 && c.evaluation.early_stopping_patience > 0 &&
                 c.evaluation.early_stopping_patience >= (steps - 1) / every;
        },

@@ -12,7 +12,7 @@ bool has_records(const Config& config, DataFormat format) {
 
 bool reads_records(const Config& config) {
   return (config.training.max_steps > 0 && has_records(config, config.data.format)) ||
-         (config.evaluation.every_steps > 0 && has_records(config, config.evaluation.format));
+         (config.evaluation.runs() && has_records(config, config.evaluation.format));
 }
 
 }  // namespace

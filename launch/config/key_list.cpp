@@ -65,16 +65,18 @@ void add_parallelism(std::vector<ConfigKey>& keys) {
   add("tensor_parallel_size", &S::tensor_parallel_size, between(1, 65536), "ranks that share each layer");
   add("data_parallel_size", &S::data_parallel_size, between(0, kMaxBatch), "replicas; 0: world / tensor");
   add("sequence_parallel", &S::sequence_parallel, any(), "norms and residuals on 1/tensor of the tokens");
-  add("collective_pieces", &S::collective_pieces, between(-1, 64),
+  add("collective_pieces", &S::collective_pieces, between(-1, 64), kNothing,
       "into so many pieces matrix products are cut, so that tensor ranks' collectives overlap with them; 0: "
       "they wait; -1: as simulated, 0 without spare cores");
   add("overlap_halves", &S::overlap_halves, any(),
       "the two halves of a micro-batch take turns: tensor ranks' collectives of one overlap with all ops of "
       "the other");
-  add("communicator", &S::communicator, any(), "how ranks talk; auto: by what started them");
-  add("ranks_per_process", &S::ranks_per_process, between(1, 1024), "ranks that are threads of one process");
-  add("timeout_seconds", &S::timeout_seconds, between(1, kMaxCount), "a peer this late is lost");
-  add("gradient_bucket_mb", &S::gradient_bucket_mb, between(1, 65536), "MiB per gradient all-reduce");
+  add("communicator", &S::communicator, any(), kNothing, "how ranks talk; auto: by what started them");
+  add("ranks_per_process", &S::ranks_per_process, between(1, 1024), kNothing,
+      "ranks that are threads of one process");
+  add("timeout_seconds", &S::timeout_seconds, between(1, kMaxCount), kNothing, "a peer this late is lost");
+  add("gradient_bucket_mb", &S::gradient_bucket_mb, between(1, 65536), kNothing,
+      "MiB per gradient all-reduce");
   add("zero_stage", &S::zero_stage, between(0, 3),
       "replicas divide optimizer states (1), gradients too (2), parameters too (3)");
 }
@@ -85,17 +87,17 @@ void add_device(std::vector<ConfigKey>& keys) {
   add("backend", &S::backend, any(), "kernels to run");
   add("isa", &S::isa, any(),
       "instructions that the cpu backend's kernels use; auto: the best of this processor");
-  add("threads", &S::threads, between(0, 4096),
+  add("threads", &S::threads, between(0, 4096), kNothing,
       "per rank, whatever OMP_NUM_THREADS is; 0: its share of the cores that its process may use");
-  add("memory_limit", &S::memory_limit, byte_size(), "per rank, such as 4GiB; 0: none");
-  add("cuda_graph", &S::cuda_graph, any(),
+  add("memory_limit", &S::memory_limit, byte_size(), kNothing, "per rank, such as 4GiB; 0: none");
+  add("cuda_graph", &S::cuda_graph, any(), kNothing,
       "replay each kind of step as a CUDA graph where it can be captured");
-  add("pinned", &S::pinned, any(), "host memory that the device copies from and to at full speed");
+  add("pinned", &S::pinned, any(), kNothing, "host memory that the device copies from and to at full speed");
   add("tf32", &S::tf32, any(), "matrix products of fp32 training in TF32: faster, 10 bits of mantissa");
   add("gelu_in_products", &S::gelu_in_products, any(),
       "the MLP's GELU, in its tanh form, is part of the matrix products beside it: fewer passes over memory, "
       "but it can only be recomputed together with its product");
-  add("model", &S::model, any(),
+  add("model", &S::model, any(), kNothing,
       "rates that the simulator uses: cpu, h200, h100, a100, b200, v100, rtx3090, rtx4090, or a file that "
       "calibrate wrote; "
       "not given: "
@@ -109,8 +111,8 @@ void add_training(std::vector<ConfigKey>& keys) {
   add("global_batch_size", &S::global_batch_size, between(0, kMaxCount), "sequences per step; 0: derived");
   add("gradient_accumulation_steps", &S::gradient_accumulation_steps, between(0, kMaxBatch),
       "passes per step; 0: derived");
-  add("max_steps", &S::max_steps, between(0, kMaxCount), "optimizer steps; 0: only evaluate");
-  add("epochs", &S::epochs, between(0, 1e6),
+  add("max_steps", &S::max_steps, between(0, kMaxCount), kLength, "optimizer steps; 0: only evaluate");
+  add("epochs", &S::epochs, between(0, 1e6), kLength,
       "in place of max_steps: how often the data is gone through, such as 3 or 0.5; 0: max_steps says it");
   add("precision", &S::precision, any(),
       "of activations and matrix products; fp64 with device.backend: reference, fp16 with cuda");
@@ -118,7 +120,7 @@ void add_training(std::vector<ConfigKey>& keys) {
       "matrix products of attention's and the MLP's linear modules in FP8 (hybrid): E4M3 forward, E5M2 of "
       "gradients; every "
       "tensor is scaled by its largest absolute value");
-  add("fp8_weight_cache", &S::fp8_weight_cache, any(),
+  add("fp8_weight_cache", &S::fp8_weight_cache, any(), kNothing,
       "FP8 numbers of weights are made once a step and kept for all its micro-batches, and once for all "
       "steps "
       "of weights that nothing trains, 2 bytes each; false: at every use");
@@ -131,7 +133,8 @@ void add_training(std::vector<ConfigKey>& keys) {
   add("loss_scale_window", &S::loss_scale_window, between(1, kMaxCount),
       "steps without overflow before a dynamic loss scale doubles");
   add("seed", &S::seed, at_least(0), "of initial weights and dropout");
-  add("compile", &S::compile, any(), "programs of the lengths of data.padding: on first use, or ahead");
+  add("compile", &S::compile, any(), kNothing,
+      "programs of the lengths of data.padding: on first use, or ahead");
 }
 
 void add_optimizer(std::vector<ConfigKey>& keys) {
@@ -162,12 +165,12 @@ void add_optimizer(std::vector<ConfigKey>& keys) {
   add("layer_decay", &S::layer_decay, ValueRange{.low = 0, .high = 1, .low_open = true},
       "factor of the learning rate from each layer to the one before it; 1: all have the same");
   keys.push_back(groups_key());
-  add("offload", &S::offload, any(),
+  add("offload", &S::offload, any(), kNothing,
       "where states and master copies are kept between updates: in the host's memory (of a CUDA device), or "
       "on the disk");
-  add("offload_path", &S::offload_path, any(),
+  add("offload_path", &S::offload_path, any(), kNothing,
       "folder on the disk where they are kept; each rank has a file there without a name");
-  add("offload_ratio", &S::offload_ratio, ValueRange{.low = 0, .high = 1, .low_open = true},
+  add("offload_ratio", &S::offload_ratio, ValueRange{.low = 0, .high = 1, .low_open = true}, kNothing,
       "share of their bytes that is kept there, those of the largest parameters first");
   add("offload_update", &S::offload_update, any(),
       "what updates states in the host's memory: the device, to which they travel, or the host's processor, "
@@ -230,7 +233,7 @@ void add_data(std::vector<ConfigKey>& keys, const ModelFacts& model) {
       "random: every label; -1: labels are drawn");
   add("low", &S::low, between(0, kMaxCount), "random: smallest id");
   add("high", &S::high, between(0, kMaxCount), "random: ids are below this; 0: " + model.vocabulary.key);
-  add("prefetch", &S::prefetch, between(1, 1024), "batches prepared ahead");
+  add("prefetch", &S::prefetch, between(1, 1024), kNothing, "batches prepared ahead");
   add("packing", &S::packing, any(),
       "jsonl: documents share samples, with attention across them or within each");
   add("padding", &S::padding, any(), "of a micro-batch: to sequence_length, its longest, or a few lengths");
@@ -267,11 +270,14 @@ void add_data(std::vector<ConfigKey>& keys, const ModelFacts& model) {
 
 void add_evaluation(std::vector<ConfigKey>& keys) {
   using S = Config::Evaluation;
-  const Adder<S> add(keys, "evaluation", &Config::evaluation);
+  const Adder<S> add(keys, "evaluation", &Config::evaluation, kEvaluations);
   add("path", &S::path, any(), "a file or folder that is not trained on, or a list of them");
   add("format", &S::format, any(), "as data.format, which it is where not given");
   add("every_steps", &S::every_steps, between(0, kMaxCount),
-      "evaluate so often, and after the last step; 0: never");
+      "evaluate so often, and after the last step; 0: not by steps");
+  add("every_epochs", &S::every_epochs, between(0, 1e6),
+      "in place of every_steps: epochs of the training data from one evaluation to the next, such as 1 or "
+      "0.5");
   add("batches", &S::batches, between(0, kMaxCount),
       "micro-batches of each data rank, at most; 0: the whole set, once");
   add("metrics", &S::metrics, among(kSpellings<MetricKind>),
@@ -286,10 +292,11 @@ void add_evaluation(std::vector<ConfigKey>& keys) {
   keys.push_back(make_choice("evaluation", "metric_for_best_model", best,
                              names_in(kComparedMetrics, &ComparedMetric::name),
                              "by what one model is better than another, with eval_ before it or without"));
+  keys.back().decides = kEvaluations;
   accept_prefix("eval_", keys.back());
-  add("early_stopping_patience", &S::early_stopping_patience, between(0, kMaxCount),
+  add("early_stopping_patience", &S::early_stopping_patience, between(0, kMaxCount), kLength,
       "the run ends after so many evaluations in a row that are not better than the best; 0: it does not");
-  add("early_stopping_threshold", &S::early_stopping_threshold, at_least(0),
+  add("early_stopping_threshold", &S::early_stopping_threshold, at_least(0), kLength,
       "by how much an evaluation must be better than the best for patience to begin anew");
 }
 }  // namespace

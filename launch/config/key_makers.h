@@ -87,20 +87,32 @@ ConfigKey make_choice(std::string section, std::string name, const Member& membe
 template <typename S>
 class Adder {
  public:
-  Adder(std::vector<ConfigKey>& keys, std::string section, S Config::*part)
-      : keys_(keys), section_(std::move(section)), part_(part) {}
+  // `decides`: of those keys that do not say it themselves.
+  Adder(std::vector<ConfigKey>& keys, std::string section, S Config::*part,
+        Decides decides = Decides::kResults)
+      : keys_(keys), section_(std::move(section)), part_(part), decides_(decides) {}
 
   template <typename T>
   void operator()(const char* name, T S::*member, const ValueRange& range, const std::string& help) const {
+    (*this)(name, member, range, decides_, help);
+  }
+  template <typename T>
+  void operator()(const char* name, T S::*member, const ValueRange& range, Decides decides,
+                  const std::string& help) const {
     const auto reach = [ part = part_, member ](auto& config) -> auto& { return config.*part.*member; };
     keys_.push_back(make_key(section_, name, reach, range, help));
+    keys_.back().decides = decides;
   }
 
  private:
   std::vector<ConfigKey>& keys_;
   std::string section_;
   S Config::*part_;
+  Decides decides_;
 };
+
+inline constexpr Decides kResults = Decides::kResults, kEvaluations = Decides::kEvaluations,
+                         kLength = Decides::kLength, kNothing = Decides::kNothing;
 
 inline ValueRange any() { return {}; }
 inline ValueRange not_empty() { return {.required = true}; }

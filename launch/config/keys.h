@@ -16,6 +16,12 @@
 
 namespace recollect {
 
+// What can be other in a run because of a key: losses, gradients and weights; only evaluations, and which model is the
+// best; only how many steps there are; or nothing of these.
+enum class Decides { kResults, kEvaluations, kLength, kNothing };
+template <>
+inline constexpr std::array<std::string_view, 4> kSpellings<Decides> = {"yes", "evaluations", "length", "no"};
+
 struct ConfigKey {
   std::string section;  // "" for a key of the top level; "outer.inner" for a section in a section
   std::string name;     // "max_steps"
@@ -25,6 +31,7 @@ struct ConfigKey {
   std::vector<std::string> old_choices;  // further ones, which earlier versions wrote
   ValueRange range;
   std::string help;
+  Decides decides = Decides::kResults;
   // Sets the key in a configuration and returns "", or returns why the node's value is refused.
   std::function<std::string(Config&, const YamlNode&)> read;
   std::function<std::string(const Config&)> print;  // as YAML

@@ -161,7 +161,8 @@ void add_lora_keys(std::vector<ConfigKey>& keys) {
       "with labels");
   add("path", &S::path, any(),
       "folder with adapter_config.json and adapter_model.safetensors of PEFT's to start from");
-  add("merge", &S::merge, any(), "with the adapters save the model that they make, in output_dir/merged");
+  add("merge", &S::merge, any(), kNothing,
+      "with the adapters save the model that they make, in output_dir/merged");
 }
 
 std::vector<Finding> complete_lora(Config& config, Config& otherwise) {

@@ -42,7 +42,7 @@ std::string masking_tokenizer(const Config& config) {
     return format == DataFormat::kTokens || holds_texts(config, format);
   };
   const bool trains_on = config.training.max_steps > 0 && is_of_tokens(config.data.format);
-  const bool evaluates_on = config.evaluation.every_steps > 0 && is_of_tokens(config.evaluation.format);
+  const bool evaluates_on = config.evaluation.runs() && is_of_tokens(config.evaluation.format);
   if (!trains_on && !evaluates_on) return "";
   return config.data.tokenizer.empty() ? config.model.pretrained : config.data.tokenizer;
 }

@@ -21,6 +21,7 @@
 #include "launch/config/keys.h"
 #include "launch/config/lora_keys.h"
 #include "launch/config/machine_memory.h"
+#include "launch/config/occasions.h"
 #include "launch/config/overrides.h"
 #include "launch/config/padding.h"
 
@@ -91,6 +92,7 @@ class Reader {
 
   Config finish(const BuildFeatures& features) {
     choose_length();
+    choose_occasions();
     Config otherwise = merge_model_file();
     Config::Model& m = config_.model;
     Config::Data& d = config_.data;
@@ -172,6 +174,18 @@ class Reader {
     if (config_.training.epochs > 0 && !config_.origins.contains(steps))
       derive("training.max_steps", config_.training.max_steps, Config::Training::kOpenSteps,
              "training.epochs, when the samples are counted");
+  }
+
+  // Where the file says how many steps lie between two and the command line how many epochs, or the other way round, the
+  // command line wins.
+  void choose_occasions() {
+    for (const auto& [steps, epochs, every_steps, every_epochs] : occasions(config_)) {
+      const bool by_steps = is_of_command_line(steps);
+      if (every_steps == 0 || every_epochs == 0 || by_steps == is_of_command_line(epochs)) continue;
+      config_.origins.erase(by_steps ? epochs : steps);
+      if (by_steps) every_epochs = 0;
+      if (!by_steps) every_steps = 0;
+    }
   }
 
   // A run that may replace another's files does not go on from its snapshots, unless its user says so.

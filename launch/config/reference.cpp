@@ -29,6 +29,13 @@ constexpr const char* kOpening =
     "  its entry.\n"
     "- Unknown keys, wrong types, values out of range and settings without effect end the run with exit code "
     "2.\n"
+    "- *Results* says what a key can change: `yes`, losses, gradients and weights; `evaluations`, only "
+    "these, and "
+    "with\n"
+    "  them which model is the best; `length`, only how many steps there are; `no`, nothing of these, not a "
+    "bit. "
+    "A\n"
+    "  resumed run warns of a changed key with `yes`.\n"
     "- `recollect config schema > recollect.schema.json` makes the JSON Schema for editors. In the first "
     "line of a\n"
     "  configuration, `# yaml-language-server: $schema=recollect.schema.json` tells them where it is.\n";
@@ -39,9 +46,12 @@ constexpr const char* kOthers =
     "Names of other trainers that mean exactly one of our keys stand beside it above, and are read in its "
     "section.\n"
     "These are none of ours: whoever writes one, wherever it stands, is told what to write. With them\n"
-    "`recollect config import FILE` makes a configuration of DeepSpeed's JSON, of Transformers' "
-    "TrainingArguments as\n"
-    "JSON, or of accelerate's YAML, and lists what has no equivalent.\n"
+    "`recollect config import FILE` makes a configuration of DeepSpeed's or OSLO's JSON, Transformers' "
+    "TrainingArguments\n"
+    "as JSON, accelerate's or axolotl's YAML, or torchtitan's TOML. It takes only what that trainer would "
+    "use (an "
+    "optimizer's\n"
+    "own arguments, the steps that a strategy reads), and lists what has no equivalent.\n"
     "\n"
     "| key | of | here |\n|---|---|---|\n";
 constexpr const char* kValuesOfOthers =
@@ -69,7 +79,8 @@ std::string values(const ConfigKey& key) {
 std::string row(const ConfigKey& key, const Config& defaults) {
   std::string names = fmt::format("`{}`", key.name);
   for (const std::string& alias : key.aliases) names += fmt::format(", `{}`", alias);
-  return fmt::format("| {} | {} | `{}` | {} |\n", names, values(key), key.print(defaults), cell(key.help));
+  return fmt::format("| {} | {} | `{}` | {} | {} |\n", names, values(key), key.print(defaults),
+                     name_of(key.decides), cell(key.help));
 }
 
 std::string section_text(const KeyTable& table, std::string_view section, std::string_view title) {
@@ -77,7 +88,7 @@ std::string section_text(const KeyTable& table, std::string_view section, std::s
   std::string text = fmt::format("\n## {}\n\n", title);
   if (const std::string_view help = table.section_help(section); !help.empty())
     text += fmt::format("{}\n\n", help);
-  text += "| key | value | default | meaning |\n|---|---|---|---|\n";
+  text += "| key | value | default | results | meaning |\n|---|---|---|---|---|\n";
   for (const ConfigKey& key : table.keys())
     if (key.section == section) text += row(key, defaults);
   return text;

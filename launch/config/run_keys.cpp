@@ -14,7 +14,8 @@ constexpr std::array<std::string_view, 3> kMetricForms = {"jsonl", "tensorboard"
 
 void add_checkpointing(std::vector<ConfigKey>& keys) {
   using AC = CheckpointingSettings;
-  const Adder<AC> checkpointing(keys, "activation_checkpointing", &Config::activation_checkpointing);
+  const Adder<AC> checkpointing(keys, "activation_checkpointing", &Config::activation_checkpointing,
+                                kNothing);
   checkpointing("mode", &AC::mode, any(), "which activations are recomputed");
   checkpointing("k", &AC::k, between(0, 65536), "every_k: layers a segment");
   checkpointing("recompute", &AC::recompute, among(kRecomputeGroups),
@@ -49,29 +50,33 @@ void add_checkpointing(std::vector<ConfigKey>& keys) {
       "verify", &AC::verify, any(),
       "hash every value that is recomputed, gathered or brought back; the first difference ends the run");
   checkpointing(
-      "storage_dtype", &AC::storage_dtype, any(),
+      "storage_dtype", &AC::storage_dtype, any(), kResults,
       "of saved activations that are not needed at once; lossy: bf16 halves fp32; e4m3 and e5m2 have a "
       "byte a number and a scale each");
   const auto disk = [](auto& config) -> auto& { return config.activation_checkpointing.disk_checkpointing; };
   const std::string disk_section = "activation_checkpointing.disk_checkpointing";
+  const std::size_t first = keys.size();
   keys.push_back(make_key(
       disk_section, "path", [disk](auto& config) -> auto& { return disk(config).path; }, any(),
       "folder on the disk where saved activations wait; each rank has a file there without a name"));
   keys.push_back(make_key(
       disk_section, "limit", [disk](auto& config) -> auto& { return disk(config).limit; }, byte_size(),
       "bytes there per rank, such as 100GiB; 0: none"));
+  for (std::size_t i = first; i < keys.size(); ++i) keys[i].decides = kNothing;
 }
 
 void add_saving(std::vector<ConfigKey>& keys) {
-  const Adder checkpoint(keys, "checkpoint", &Config::checkpoint);
+  const Adder checkpoint(keys, "checkpoint", &Config::checkpoint, kNothing);
   checkpoint("save_model", &Config::Checkpoint::save_model, any(),
              "write model.safetensors and config.json at the end");
   checkpoint("save_best_model", &Config::Checkpoint::save_best_model, any(),
              "write those of the best evaluation to output_dir/best_model, beside those of the end");
   using S = Config::Snapshot;
-  const Adder<S> snapshot(keys, "snapshot", &Config::snapshot);
+  const Adder<S> snapshot(keys, "snapshot", &Config::snapshot, kNothing);
   snapshot("every_steps", &S::every_steps, between(0, kMaxCount),
            "save so often, and after the last step; 0: not by steps");
+  snapshot("every_epochs", &S::every_epochs, between(0, 1e6),
+           "in place of every_steps: epochs of the training data from one to the next, such as 1 or 0.5");
   snapshot("every_minutes", &S::every_minutes, between(0, kMaxCount), "save so often; 0: not by the clock");
   snapshot("keep", &S::keep, between(1, 65536), "the newest ones, older ones go");
   snapshot("path", &S::path, any(), "folder that all ranks see; not given: output_dir/snapshots");
@@ -81,12 +86,12 @@ void add_saving(std::vector<ConfigKey>& keys) {
 
 void add_numerics(std::vector<ConfigKey>& keys) {
   using N = Config::Numerics;
-  const Adder<N> numerics(keys, "numerics", &Config::numerics);
-  numerics("on_non_finite", &N::on_non_finite, any(),
+  const Adder<N> numerics(keys, "numerics", &Config::numerics, kNothing);
+  numerics("on_non_finite", &N::on_non_finite, any(), kResults,
            "of a step's loss or gradients, where no loss scale helps: end the run; leave the update out; or "
            "go back "
            "to the newest snapshot and leave out the batches since then");
-  numerics("max_non_finite", &N::max_non_finite, between(1, kMaxCount),
+  numerics("max_non_finite", &N::max_non_finite, between(1, kMaxCount), kLength,
            "skipped steps in a row, or rollbacks of a run, before it ends all the same");
   numerics(
       "spike_z_score", &N::spike_z_score, between(0, 1e6),
@@ -97,9 +102,11 @@ void add_numerics(std::vector<ConfigKey>& keys) {
 }
 
 void add_telling(std::vector<ConfigKey>& keys) {
-  const Adder logging(keys, "logging", &Config::logging);
+  const Adder logging(keys, "logging", &Config::logging, kNothing);
   logging("steps", &Config::Logging::steps, between(0, kMaxCount),
           "steps between lines on the terminal; 0: a twentieth of the run, 500 at most");
+  logging("every_epochs", &Config::Logging::every_epochs, between(0, 1e6),
+          "in place of steps: epochs of the training data between lines on the terminal");
   logging("progress", &Config::Logging::progress, any(),
           "progress bar; auto: on a terminal, that of the launcher where one starts the ranks, unless "
           "NO_COLOR or CI is set or TERM is dumb");
@@ -116,19 +123,20 @@ void add_telling(std::vector<ConfigKey>& keys) {
       "verbose", &Config::Logging::verbose, any(),
       "tables of memory, times and switches on the terminal, as memory_report.formats: table and `recollect "
       "report` have them, and all about the layout");
-  const Adder report(keys, "memory_report", &Config::memory_report);
+  const Adder report(keys, "memory_report", &Config::memory_report, kNothing);
   report("at", &Config::MemoryReport::at, any(), "when memory is reported: start, end, step:N; a list");
   report("formats", &Config::MemoryReport::formats, among(kSpellings<ReportFormat>),
          "how: table on the terminal, json, html and trace as files; a list");
-  Adder(keys, "profiling", &Config::profiling)(
+  Adder(keys, "profiling", &Config::profiling, kNothing)(
       "step", &Config::Profiling::step, between(0, kMaxCount),
       "shown by html, json and trace; 0: none; not given: the third, or the last of fewer");
-  const Adder debug(keys, "debug", &Config::debug);
+  const Adder debug(keys, "debug", &Config::debug, kNothing);
   debug("dump_gradients", &Config::Debug::dump_gradients, any(), "file for the full gradients of one step");
   debug("dump_step", &Config::Debug::dump_step, between(1, kMaxCount), "which step; the first is 1");
 }
 
 void add_top_level(std::vector<ConfigKey>& keys) {
+  const std::size_t first = keys.size();
   keys.push_back(make_key(
       "", "output_dir", [](auto& config) -> auto& { return config.output_dir; }, not_empty(),
       "where everything the run writes goes"));
@@ -139,6 +147,7 @@ void add_top_level(std::vector<ConfigKey>& keys) {
       "", "overwrite", [](auto& config) -> auto& { return config.overwrite; }, any(),
       "whether the files of the run before are replaced; else they move to output_dir/earlier/N; --overwrite "
       "is the same; resume, where not given, is never then"));
+  for (std::size_t i = first; i < keys.size(); ++i) keys[i].decides = kNothing;
 }
 
 }  // namespace

@@ -20,6 +20,7 @@
 #include "launch/config/keys.h"
 #include "launch/config/lora_keys.h"
 #include "launch/config/masking.h"
+#include "launch/config/occasions.h"
 #include "launch/config/optimizer_groups.h"
 #include "launch/config/padding.h"
 
@@ -166,7 +167,7 @@ void check_epochs(const Config& config, Findings& found) {
 // A run without steps evaluates.
 void check_steps(const Config& config, Findings& found) {
   if (config.training.max_steps > 0) return;
-  if (config.evaluation.every_steps == 0) {
+  if (!config.evaluation.runs()) {
     found.push_back({{"training.max_steps", "evaluation.every_steps"},
                      "training.max_steps 0 trains nothing, and evaluation.every_steps 0 evaluates nothing"});
   }
@@ -215,7 +216,7 @@ void check_masking(const Config& config, const ModelFacts& model, Findings& foun
                      name_of(format))});
   };
   if (config.training.max_steps > 0) needs_mask("data.format", d.format);
-  if (config.evaluation.every_steps > 0) needs_mask("evaluation.format", config.evaluation.format);
+  if (config.evaluation.runs()) needs_mask("evaluation.format", config.evaluation.format);
   if (d.mask_token >= model.vocabulary.value)
     found.push_back({{"data.mask_token", path_of(model.vocabulary)},
                      fmt::format("data.mask_token {} is not below {} {}", d.mask_token,
@@ -238,7 +239,7 @@ void check_packing(const Config& config, Findings& found) {
                                  "of data.format {} are "
                                  "full without it",
                                  name_of(d.packing), name_of(d.format))});
-  if (config.evaluation.every_steps > 0 && config.evaluation.format == DataFormat::kRandom)
+  if (config.evaluation.runs() && config.evaluation.format == DataFormat::kRandom)
     found.push_back({{"evaluation.format", "data.packing"},
                      "evaluation.format random has no end, and cannot be packed as data.packing says"});
 }
@@ -256,7 +257,7 @@ void check_data(const Config& config, Findings& found) {
   if (config.training.max_steps > 0) check_weights(config, found);
   check_packing(config, found);
   const Config::Evaluation& e = config.evaluation;
-  const bool trains = config.training.max_steps > 0, evaluates = e.every_steps > 0;
+  const bool trains = config.training.max_steps > 0, evaluates = e.runs();
   if ((trains && d.format == DataFormat::kRandom) || (evaluates && e.format == DataFormat::kRandom))
     check_random_ids(config, found);
   if (trains) check_source(config, "data", d.format, d.path, found);
@@ -389,6 +390,7 @@ std::vector<Finding> validate(const Config& config, const BuildFeatures& feature
   check_checkpointing(config, found);
   check_data(config, found);
   check_epochs(config, found);
+  check_occasions(config, found);
   check_steps(config, found);
   check_reports(config, found);
   return found;

@@ -183,6 +183,7 @@ void check_options_agree(const GenerateOptions& options, const Config& config, C
       "options", "start every rank with the same words", world);
   Config inputs = config;
   inputs.training.max_steps = inputs.evaluation.every_steps = 0;  // of files only the weights are read
+  inputs.evaluation.every_epochs = 0;
   check_inputs_agree(inputs, world);
 }
 

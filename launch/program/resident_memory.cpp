@@ -31,7 +31,7 @@ uint64_t loader_bytes(const Config& config) {
            sizeof(int32_t);
   };
   const uint64_t training = bytes(config.training.gradient_accumulation_steps, config.data.prefetch);
-  return training + (config.evaluation.every_steps > 0 ? bytes(1, LoaderOptions{}.prefetch) : 0);
+  return training + (config.evaluation.runs() ? bytes(1, LoaderOptions{}.prefetch) : 0);
 }
 
 }  // namespace
@@ -71,7 +71,7 @@ uint64_t program_needs(const Config& config, const Program& longest, std::size_t
   const Config::Training& training = config.training;
   const uint64_t others = lengths - 1;
   const auto met_in = [&](int64_t steps) {
-    return config.evaluation.every_steps > 0
+    return config.evaluation.runs()
                ? others
                : std::min(others, static_cast<uint64_t>(steps) *
                                       static_cast<uint64_t>(training.gradient_accumulation_steps));

@@ -77,7 +77,7 @@ std::vector<std::string> files_read(const Config& config) {
   if (!config.lora.path.empty()) add(files_of_adapters(config.lora.path));
   if (!config.data.tokenizer.empty()) add(files_of_tokenizer(config.data.tokenizer));
   if (config.training.max_steps > 0) add(files_of(config.data.format, config.data.path));
-  if (config.evaluation.every_steps > 0) add(files_of(config.evaluation.format, config.evaluation.path));
+  if (config.evaluation.runs()) add(files_of(config.evaluation.format, config.evaluation.path));
   std::erase_if(files, [](const std::string& file) { return file.empty(); });
   return files;
 }
@@ -97,8 +97,7 @@ void check_data_files(const Config& config) {
     }
   };
   if (config.training.max_steps > 0) look("data.path", config.data.format, config.data.path);
-  if (config.evaluation.every_steps > 0)
-    look("evaluation.path", config.evaluation.format, config.evaluation.path);
+  if (config.evaluation.runs()) look("evaluation.path", config.evaluation.format, config.evaluation.path);
   const std::string& tokenizer = config.data.tokenizer;
   std::error_code unknown;
   if (!tokenizer.empty() && !std::filesystem::exists(tokenizer, unknown))
@@ -132,7 +131,7 @@ void check_inputs_agree(const Config& config, Communicator& world) {
   if (!config.data.tokenizer.empty())
     add_files("data.tokenizer", files_of_parts(config.data.tokenizer), texts);
   if (config.training.max_steps > 0) add_dataset("data.path", config.data.format, config.data.path, texts);
-  if (config.evaluation.every_steps > 0)
+  if (config.evaluation.runs())
     add_dataset("evaluation.path", config.evaluation.format, config.evaluation.path, texts);
   check_texts_agree(
       texts, "inputs",

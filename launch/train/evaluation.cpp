@@ -54,9 +54,10 @@ std::unique_ptr<MetricCollector> collector_of(const Config& config, const Mesh& 
 
 }  // namespace
 
-bool evaluation_due(const Config& config, int64_t steps_done) {
-  const int64_t every = config.evaluation.every_steps;
-  return every > 0 && (steps_done % every == 0 || steps_done == config.training.max_steps);
+bool evaluation_due(const Config& config, const TrainedSoFar& now) {
+  const Config::Evaluation& e = config.evaluation;
+  return e.runs() &&
+         (now.step == config.training.max_steps || is_occasion(e.every_steps, e.every_epochs, now));
 }
 
 Evaluation::Evaluation(const Config& config, const Mesh& mesh, OpenedData data, const Collator& collator)

@@ -11,6 +11,7 @@
 
 #include "engine/data/loader.h"
 #include "launch/config/config.h"
+#include "launch/config/epochs.h"
 #include "launch/train/batch_programs.h"
 #include "launch/train/metric_collector.h"
 #include "launch/train/open_data.h"
@@ -28,9 +29,8 @@ struct EvaluationResult {
   bool is_best = false;  // so far, where something depends on it
 };
 
-// Whether one follows when so many steps are done: after every evaluation.every_steps, and at the end of the
-// run.
-bool evaluation_due(const Config& config, int64_t steps_done);
+// Whether one follows now: after every evaluation.every_steps or every_epochs, and at the end of the run.
+bool evaluation_due(const Config& config, const TrainedSoFar& now);
 
 class Evaluation {
  public:

@@ -191,7 +191,7 @@ RunData open_run_data(const Config& config, OpenedData training) {
   if (config.training.max_steps > 0 && !data.training.dataset)
     data.training = open_training_data(config, task);
   const Config::Evaluation& e = config.evaluation;
-  if (e.every_steps > 0)
+  if (e.runs())
     data.evaluation = open_data(config, task, e.format, e.path, {.labels = data.training.labels});
   return data;
 }

@@ -39,12 +39,22 @@ uint64_t merged_model_bytes(const Config& config, const Session& session) {
   return bytes + merged_bytes(session.training_program().model, sizeof(double));
 }
 
+uint64_t most_evaluations(const Config& config, int64_t samples) {
+  const Config::Evaluation& e = config.evaluation;
+  if (!e.runs()) return 0;
+  const auto steps = static_cast<double>(config.training.max_steps);
+  const double epochs = steps * static_cast<double>(config.training.global_batch_size) /
+                        static_cast<double>(std::max<int64_t>(1, samples));
+  const double times =
+      e.every_steps > 0 ? steps / static_cast<double>(e.every_steps) : epochs / e.every_epochs;
+  return static_cast<uint64_t>(std::min(steps, times)) + 1;
+}
+
 }  // namespace
 
 std::vector<PlannedFile> planned_files(const Config& config, const Session& session, std::size_t configured) {
   const auto steps = static_cast<uint64_t>(config.training.max_steps);
-  const auto every = static_cast<uint64_t>(config.evaluation.every_steps);
-  const uint64_t lines = steps + (every > 0 ? steps / every + 1 : 0);
+  const uint64_t lines = steps + most_evaluations(config, session.samples());
   const auto wants = [&](const char* form) {
     const std::vector<std::string>& forms = config.logging.report_to;
     return std::find(forms.begin(), forms.end(), form) != forms.end();

@@ -24,6 +24,7 @@ double tokens_per_second(const StepResult& r) { return static_cast<double>(r.tok
 
 int64_t steps_between_lines(const Config& config) {
   constexpr int64_t kLines = 20, kMostSteps = 500;
+  if (config.logging.every_epochs > 0) return 0;
   if (config.logging.steps > 0) return config.logging.steps;
   return std::clamp((config.training.max_steps + kLines - 1) / kLines, int64_t{1}, kMostSteps);
 }
@@ -32,6 +33,7 @@ Progress::Progress(const Config& config, uint64_t memory_bytes, int64_t steps_do
     : metrics_(config, steps_done),
       total_steps_(config.training.max_steps),
       every_(steps_between_lines(config)),
+      every_epochs_(config.logging.every_epochs),
       steps_before_(steps_done),
       bar_(config.logging.progress),
       memory_bytes_(memory_bytes) {}
@@ -85,7 +87,7 @@ void Progress::report(const StepResult& r) {
     metrics[count++] = {"skipped", r.skipped ? 1.0 : 0.0, Metric::kYesOrNo};
   }
   metrics_.write(r.step, std::span(metrics.data(), count));
-  if (r.step == 1 || r.step == total_steps_ || r.step % every_ == 0) {
+  if (r.step == 1 || r.step == total_steps_ || is_occasion(every_, every_epochs_, r.so_far)) {
     FittedLine line;
     line.add(FittedLine::kAlways, "step {}/{}", r.step, total_steps_);
     line.add(1, "loss {:.4f}", r.loss);

@@ -40,6 +40,7 @@ class Progress {
 
   MetricsLog metrics_;
   int64_t total_steps_, every_;
+  double every_epochs_;   // in place of every_ where it is not 0
   int64_t steps_before_;  // that this run has not made, or no longer counts
   ProgressBar bar_;
   Clock::time_point start_ = Clock::now();

@@ -12,6 +12,7 @@
 #include "comm/agree.h"
 #include "comm/gather_texts.h"
 #include "engine/core/printable.h"
+#include "launch/config/keys.h"
 #include "launch/config/read.h"
 #include "launch/ranks/inputs.h"
 #include "launch/train/launch_attempt.h"
@@ -110,43 +111,11 @@ std::map<std::string, std::string> keys_of(const std::string& dumped) {
   return keys;
 }
 
-bool decides_results(std::string_view key) {
-  if (key == "data.labels") return false;  // check_classes looks at them
-  if (key == "optimizer.offload" || key == "optimizer.offload_path" || key == "optimizer.offload_ratio")
-    return false;  // where states are changes no bit; which processor updates them does
-  constexpr std::string_view kSections[] = {"model.", "optimizer.", "scheduler.", "data."};
-  constexpr std::string_view kKeys[] = {"task",
-                                        "parallelism.tensor_parallel_size",
-                                        "parallelism.data_parallel_size",
-                                        "parallelism.sequence_parallel",
-                                        "parallelism.overlap_halves",
-                                        "parallelism.zero_stage",
-                                        "training.micro_batch_size",
-                                        "training.global_batch_size",
-                                        "training.gradient_accumulation_steps",
-                                        "training.precision",
-                                        "training.fp8",
-                                        "device.backend",
-                                        "device.isa",
-                                        "device.gelu_in_products",
-                                        "activation_checkpointing.storage_dtype",
-                                        "lora.rank",
-                                        "lora.alpha",
-                                        "lora.dropout",
-                                        "lora.targets",
-                                        "lora.rslora",
-                                        "lora.modules_to_save",
-                                        "lora.exclude_modules",
-                                        "lora.layers_to_transform",
-                                        "lora.layers_pattern",
-                                        "lora.rank_pattern",
-                                        "lora.alpha_pattern",
-                                        "training.loss_scale",
-                                        "training.loss_scale_window",
-                                        "training.seed"};
-  return std::find(std::begin(kKeys), std::end(kKeys), key) != std::end(kKeys) ||
-         std::any_of(std::begin(kSections), std::end(kSections),
-                     [&](std::string_view section) { return key.starts_with(section); });
+bool decides_results(const ConfigKey& key) {
+  const std::string path = key.path();
+  if (path == "data.labels") return false;                  // check_classes looks at them
+  if (path == "training.initial_loss_scale") return false;  // the snapshot has the scale that has come of it
+  return key.decides == Decides::kResults;
 }
 
 // Whether the learning rate of a step depends on how many there are.
@@ -172,17 +141,25 @@ std::vector<std::string> changed_contents(const std::map<std::string, std::strin
   return changed;
 }
 
-std::string changed_keys(const std::string& before, const std::string& now) {
+std::string changed_keys(const std::string& before, const std::string& now, const KeyTable& table) {
   const std::map<std::string, std::string> old = keys_of(before), current = keys_of(now);
+  const auto is = [&](const char* key, std::string_view value) {
+    const auto found = current.find(key);
+    return found != current.end() && found->second == value;
+  };
   std::string changed;
-  const bool longer = rate_follows_length(old) || rate_follows_length(current);
-  const auto update = current.find("optimizer.offload_update");
-  const bool by_host = update != current.end() && update->second == name_of(OffloadUpdate::kHost);
-  for (const auto& [key, value] : current)
-    if (const auto was = old.find(key); was != old.end() && was->second != value &&
-                                        (decides_results(key) || (longer && key == "training.max_steps") ||
-                                         (by_host && key == "optimizer.offload_ratio")))
-      changed += fmt::format("{}{} {} -> {}", changed.empty() ? "" : ", ", key, was->second, value);
+  const bool longer = rate_follows_length(old) || rate_follows_length(current),
+             by_host = is("optimizer.offload_update", name_of(OffloadUpdate::kHost)),
+             rounded = !is("activation_checkpointing.storage_dtype", name_of(StorageDType::kSame));
+  for (const ConfigKey& key : table.keys()) {
+    const std::string path = key.path();
+    const auto was = old.find(path), is_now = current.find(path);
+    if (was == old.end() || is_now == current.end() || was->second == is_now->second) continue;
+    if (decides_results(key) || (longer && path == "training.max_steps") ||
+        (by_host && path == "optimizer.offload_ratio") ||
+        (rounded && path.starts_with("activation_checkpointing.")))
+      changed += fmt::format("{}{} {} -> {}", changed.empty() ? "" : ", ", path, was->second, is_now->second);
+  }
   return changed;
 }
 
@@ -201,7 +178,7 @@ std::string try_to_load(const Config& config, const std::string& folder, const T
     reader.load(state);
     resumed.progress = reader.manifest().progress;
     const std::string& before = reader.manifest().configuration;
-    resumed.changed = changed_keys(before, dump_resolved(config));
+    resumed.changed = changed_keys(before, dump_resolved(config), KeyTable::of(config.model.family()));
     if (world.rank() == 0)
       for (const std::string& key : changed_contents(reader.manifest().inputs, config)) {
         resumed.changed += fmt::format("{}what is in {}", resumed.changed.empty() ? "" : ", ", key);

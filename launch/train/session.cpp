@@ -147,10 +147,14 @@ TrainingProgress Session::progress() const {
           .best = best_.state()};
 }
 
+TrainedSoFar Session::so_far() const {
+  const int64_t batch = config_.training.global_batch_size;
+  return {.step = step_, .seen = (first_batch_ + steps_here_) * batch, .batch = batch, .samples = samples()};
+}
+
 double Session::epoch() const {
-  if (samples() == 0) return 0;
-  return static_cast<double>((first_batch_ + steps_here_) * config_.training.global_batch_size) /
-         static_cast<double>(samples());
+  const TrainedSoFar now = so_far();
+  return now.samples == 0 ? 0 : static_cast<double>(now.seen) / static_cast<double>(now.samples);
 }
 
 void Session::begin_data() {
@@ -162,7 +166,7 @@ void Session::begin_data() {
     options.start_step = first_batch_;
     loader_ = std::make_unique<Loader>(*samples, *task_.collator, order, options);
   }
-  if (config_.evaluation.every_steps == 0) return;
+  if (!config_.evaluation.runs()) return;
   OpenedData& evaluated = data_.evaluation;
   labels_ = evaluated.labels;
   data_remarks_.insert(data_remarks_.end(), evaluated.remarks.begin(), evaluated.remarks.end());
@@ -239,6 +243,7 @@ StepResult Session::step() {
   ++step_;
   ++steps_here_;
   result.epoch = epoch();
+  result.so_far = so_far();
   if (!result.skipped) ++updates_;
   meter_.end_step();
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

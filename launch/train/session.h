@@ -40,6 +40,7 @@ struct StepResult {
   int64_t tokens = 0;         // read by all ranks, padding included
   int64_t valid_targets = 0;  // that count in the loss, of all ranks
   double epoch = 0;           // Session::epoch() after it
+  TrainedSoFar so_far = {};
   // Of this rank's micro-batch that takes most memory: its samples, the tokens of each, padding included, and the bytes
   // of the device's arena that its program uses at most, with the phase in which it does.
   int64_t samples = 0, sequence_length = 0;
@@ -99,8 +100,10 @@ class Session {
   // Of the training data; 0 where it never ends.
   int64_t samples() const {
     const Dataset* const samples = data_.training.dataset.get();
-    return samples && config_.data.format != DataFormat::kRandom ? samples->size() : 0;
+    const bool endless = config_.data.format == DataFormat::kRandom && config_.data.samples == 0;
+    return samples && !endless ? samples->size() : 0;
   }
+  TrainedSoFar so_far() const;
   // How often the training data has been gone through, in fractions; 0 where it never ends.
   double epoch() const;
   // How full the samples are that documents were packed into; "" where none were.

@@ -77,7 +77,7 @@ Snapshots::Snapshots(const Config& config, const Session& session, std::function
 // Rank 0's clock is everybody's.
 bool Snapshots::is_due() const {
   const Config::Snapshot& s = config_.snapshot;
-  if (s.every_steps > 0 && session_.progress().step % s.every_steps == 0) return true;
+  if (is_occasion(s.every_steps, s.every_epochs, session_.so_far())) return true;
   if (s.every_minutes == 0) return false;
   int64_t due = std::chrono::steady_clock::now() - last_ >= std::chrono::minutes(s.every_minutes);
   session_.mesh().world().broadcast({&due, {1}, DType::kI64}, 0);

@@ -74,7 +74,7 @@ int run_steps(const Config& config, Session& session, Progress* progress, BestMo
   bool warned = false;
   uint32_t answered = 0;
   const auto after_step = [&](int64_t done) {
-    if (evaluation_due(config, done)) {
+    if (evaluation_due(config, session.so_far())) {
       const EvaluationResult result = session.evaluate();
       if (progress) progress->report(result, done);
       results.evaluated = result;
@@ -148,7 +148,7 @@ void say_preempted(const Config& config, const Session& session, const Snapshots
   if (session.mesh().world().rank() == 0)
     warn("preempted by {} after step {} of {}: {}", name, step, config.training.max_steps,
          snapshots ? "its snapshot is in " + config.snapshot_folder()
-                   : "nothing is saved, since snapshot.every_steps and every_minutes are 0");
+                   : "nothing is saved, since snapshot.every_steps, every_epochs and every_minutes are 0");
   session.mesh().world().barrier();  // nobody ends while another still saves
 }
 

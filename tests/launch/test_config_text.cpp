@@ -76,7 +76,7 @@ TEST(ConfigOverrides, AreRefusedAsStrictlyAsTheFile) {
             "parallelism.tensor_parallel_size 5");
   EXPECT_EQ(said({"data.path=[a"}), "command line: data.path=[a: value:1:1: end of sequence flow not found");
   EXPECT_EQ(said({"data.path=[[a]]"}),
-            "command line: data.path=[[a]]: data.path: expected a list of texts, found a list");
+            "command line: data.path=[[a]]: data.path: expected a list of texts, and entry 1 is a list");
   EXPECT_EQ(said({"output_dir=\xff"}), "command line: an override is not UTF-8 text");
   EXPECT_EQ(said({"output_dir=\x1b[31m"}), "command line: an override holds a control character");
 }

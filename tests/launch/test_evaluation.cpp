@@ -242,7 +242,7 @@ TEST(Evaluation, HappensEverySoManyStepsAndAfterTheLast) {
     config.training.max_steps = steps;
     std::vector<int64_t> due;
     for (int64_t done = 1; done <= steps; ++done)
-      if (evaluation_due(config, done)) due.push_back(done);
+      if (evaluation_due(config, {.step = done})) due.push_back(done);
     return due;
   };
   EXPECT_EQ(after(2, 5), (std::vector<int64_t>{2, 4, 5}));

@@ -82,7 +82,7 @@ Part run(const Config& config, int64_t until) {
       while (session.progress().step < until) {
         const StepResult step = session.step();
         if (world.rank() == 0) part.steps.push_back(step);
-        if (evaluation_due(mine, step.step))
+        if (evaluation_due(mine, step.so_far))
           if (const EvaluationResult result = session.evaluate(); world.rank() == 0)
             part.evaluated.push_back(result.loss);
         snapshots.after_step();

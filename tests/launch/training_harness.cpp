@@ -65,17 +65,17 @@ Trained train(const std::string& yaml, const std::vector<std::string>& overrides
   result.communication_buffers.resize(ranks);
   const auto body = [&](const Config& mine, Session& session) {
     const int rank = session.mesh().world().rank();
-    const auto evaluate_if_due = [&](int64_t steps_done) {
-      if (!evaluation_due(mine, steps_done)) return;
+    const auto evaluate_if_due = [&] {
+      if (!evaluation_due(mine, session.so_far())) return;
       const EvaluationResult evaluated = session.evaluate();
       if (rank == 0) result.evaluations.push_back(evaluated);
     };
     for (int64_t step = 0; step < mine.training.max_steps; ++step) {
       const StepResult done = session.step();
       if (rank == 0) result.steps.push_back(done);
-      evaluate_if_due(done.step);
+      evaluate_if_due();
     }
-    if (mine.training.max_steps == 0) evaluate_if_due(0);
+    if (mine.training.max_steps == 0) evaluate_if_due();
     result.predicted[rank] = session.executor().program().predicted();
     result.measured[rank] = session.executor().measured();
     result.communication_buffers[rank] = session.mesh().staging_bytes();
