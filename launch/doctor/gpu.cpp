@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "engine/core/error.h"
 #include "engine/nvidia/library.h"
@@ -126,19 +127,15 @@ Check backend() {
 struct Wanted {
   const char* name;
   cuda::LibraryName (*library)();
-  std::string (*version)(const cuda::Library& library);  // throws where a run would not take it
 };
 
-std::string decimal(std::size_t number) {
-  return fmt::format("{}.{}.{}", number / 10000, number / 100 % 100, number % 100);
-}
-
 constexpr Wanted kWanted[] = {
-    {"cublasLt", cuda::cublas_name,
-     [](const cuda::Library& l) { return decimal(l.function<std::size_t()>("cublasLtGetVersion")()); }},
-    {"cudnn", cuda::cudnn_name, [](const cuda::Library& l) { return decimal(cuda::cudnn_version(l)); }},
-    {"nccl", cuda::nccl_name,
-     [](const cuda::Library& l) { return decimal(static_cast<std::size_t>(cuda::nccl_version(l))); }}};
+    {"cublasLt", cuda::cublas_name}, {"cudnn", cuda::cudnn_name}, {"nccl", cuda::nccl_name}};
+
+// Of cuBLASLt every version that can be opened will do, so the search does not ask for it.
+std::size_t version_of(const cuda::Library& library) {
+  return library.version() ? library.version() : library.function<std::size_t()>("cublasLtGetVersion")();
+}
 
 constexpr int kInNoPlace = 3;
 
@@ -147,7 +144,9 @@ int look_for(const Wanted& wanted) {
   int status = 0;
   try {
     const cuda::Library library(wanted.library(), cuda::search_places(cuda::SearchEnvironment::of_process()));
-    fmt::print("{} at {}\n", wanted.version(library), library.path());
+    const std::string before = fmt::format("{}", fmt::join(library.passed_over(), "; "));
+    fmt::print("{} at {}{}\n", cuda::version_text(version_of(library)), library.path(),
+               before.empty() ? "" : "; passed over: " + before);
   } catch (const Error& error) {
     std::istringstream lines(error.what());
     std::string text;
@@ -155,7 +154,7 @@ int look_for(const Wanted& wanted) {
     bool looked = false, lies_somewhere = false;
     for (std::string line; std::getline(lines, line); looked = true) {  // of the places, those that have one
       if (line.ends_with(": not there") || line.find("cannot open shared object file") != line.npos) continue;
-      text += line;
+      text += (lies_somewhere ? ";" : "") + line;
       lies_somewhere = true;
     }
     fmt::print("{}\nfor a GPU only: {}\n", text, error.hint());

@@ -53,8 +53,8 @@ void AttentionGraph::run(const AttentionOperands& operands, void* workspace, voi
 }
 
 Library::Library(LibraryName name, const SearchPlaces&)
-    : name_(std::move(name)), path_("/there/libcudnn.so.9") {}
-Cudnn::Cudnn(const SearchPlaces& places) : library_({"cuDNN", "", ""}, places), version_(91900) {}
+    : name_(std::move(name)), path_("/there/libcudnn.so.9"), version_(91900) {}
+Cudnn::Cudnn(const SearchPlaces& places) : library_({"cuDNN", "", ""}, places) {}
 Cudnn::~Cudnn() = default;
 std::shared_ptr<AttentionGraph> Cudnn::attention(const AttentionProblem& problem) {
   return std::make_shared<AttentionGraph>(problem, *this);

@@ -4,6 +4,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
 #include <set>
 #include <sstream>
 
@@ -98,6 +100,20 @@ TEST(Doctor, SaysHowMpirunRunsAsRoot) {
     EXPECT_NE(check_named(report, name).at("fix").get<std::string>().find("OMPI_ALLOW_RUN_AS_ROOT=1"),
               std::string::npos)
         << report.dump(2);
+}
+
+// An old cuDNN in front is told, whether or not there is another one.
+TEST(Doctor, ShowsLibrariesThatArePassedOver) {
+  const Workplace place;
+  const std::string old = place.file("old/libcudnn.so.9");
+  std::filesystem::create_directories(place.file("old"));
+  std::filesystem::copy_file(RECOLLECT_FAKE_LIBRARY, old);
+  std::ofstream(place.file("old/version")) << 91400;
+  Environment environment = kMpirunAllowed;
+  environment["RECOLLECT_NVIDIA_LIBRARIES"] = place.file("old");
+  const Finished finished = place.recollect({"doctor", "--json"}, environment);
+  const std::string found = check_named(json::parse(finished.out), "cudnn").at("found");
+  EXPECT_NE(found.find("9.14.0 at " + old + " is too old"), std::string::npos) << found;
 }
 
 TEST(Doctor, ShowsNamesWithoutTheirControlCharacters) {

@@ -14,7 +14,7 @@ using GetErrorString = const char*(int status);
 
 }  // namespace
 
-Cudnn::Cudnn(const SearchPlaces& places) : library_(cudnn_name(), places), version_(cudnn_version(library_)) {
+Cudnn::Cudnn(const SearchPlaces& places) : library_(cudnn_name(), places) {
   use_cudnn(library_.handle());
   const int status = library_.function<Create>("cudnnCreate")(&handle_);
   if (status != 0)

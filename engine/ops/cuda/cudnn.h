@@ -14,13 +14,13 @@ namespace recollect::cuda {
 
 class Cudnn {
  public:
-  // For the calling thread's device. Error kConfiguration where the library is missing or too old.
+  // For the calling thread's device. Error kConfiguration where there is none that is new enough.
   explicit Cudnn(const SearchPlaces& places);
   ~Cudnn();
   Cudnn(const Cudnn&) = delete;
 
   const std::string& path() const { return library_.path(); }
-  std::size_t version() const { return version_; }
+  std::size_t version() const { return library_.version(); }
   void* handle() const { return handle_; }  // a cudnnHandle_t
 
   // The graph that computes a problem; equal problems share one.
@@ -28,7 +28,6 @@ class Cudnn {
 
  private:
   Library library_;
-  std::size_t version_;
   void* handle_ = nullptr;
   std::map<AttentionProblem, std::shared_ptr<AttentionGraph>> graphs_;
 };
