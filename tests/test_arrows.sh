@@ -45,12 +45,12 @@ foreign_types() {
 }
 
 # What a family calls its keys and tensors stands in parallel/models alone. (engine/data has tokenizers and formats of token
-# files, which carry the names of the models that they were made for.)
+# files, which carry the names of the models that they were made for; axolotl's keys have families in their names.)
 family_words() {
   grep -rniE --include=*.{h,cpp,cu,cuh} \
     "gpt-?2|\\bbert\\b|mistral|qwen|llama([^3]|$)|conv1d|[\"\`./ ]transformer\.|n_embd|n_layer|n_head|n_inner|n_positions|[a-z]+_pdrop|activation_function|initializer_range|layer_norm_epsilon|tie_word_embeddings|lm_head\.weight" \
     engine comm parallel checkpointing launch 2>/dev/null |
-    grep -vE "^(engine/data|parallel/models)/" | sed 's/^/family: /' || true
+    grep -vE "^(engine/data|parallel/models)/|_derived_model" | sed 's/^/family: /' || true
 }
 
 too_long() {
