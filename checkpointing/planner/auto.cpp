@@ -39,7 +39,7 @@ class Search {
   }
 
   // Each candidate is tried that might be the answer. Those of the least seconds come first: they end the search.
-  void look_through(const std::vector<Candidate>& candidates) {
+  void look_through(const std::vector<Candidate>& candidates, const BoundMaker* bounds) {
     const auto order =
         in_order(candidates, [](const PlanBounds& b) { return std::tuple(b.seconds, b.device); });
     chosen_.known = static_cast<int64_t>(order.size());
@@ -48,17 +48,19 @@ class Search {
       if (c->bounds.host > budgets_.host || c->bounds.disk > budgets_.disk) continue;
       if (device_of(*c) > budgets_.device)
         over_.push_back({seconds, device_of(*c)});
-      else if (!found() || may_be_better(seconds, device_of(*c)))
+      else if ((!found() || may_be_better(seconds, device_of(*c))) && !is_over(*c, bounds))
         try_out(c->plan);
     }
   }
 
   // Where none fits: what the least one takes. What is left to be tried is over the budget by its bounds.
-  void find_smallest(const std::vector<Candidate>& candidates) {
+  void find_smallest(const std::vector<Candidate>& candidates, const BoundMaker& bounds) {
     for (const Candidate* c :
          in_order(candidates, [](const PlanBounds& b) { return std::tuple(b.device, b.seconds); })) {
       if (device_of(*c) >= chosen_.smallest_device) return;
-      if (c->bounds.host <= budgets_.host && c->bounds.disk <= budgets_.disk) try_out(c->plan, Moves::kLeast);
+      if (c->bounds.host > budgets_.host || c->bounds.disk > budgets_.disk) continue;
+      const std::optional<PlanBounds> closer = bounds.closer(c->plan);
+      if (!closer || persistent_ + closer->device < chosen_.smallest_device) try_out(c->plan, Moves::kLeast);
     }
   }
 
@@ -74,6 +76,7 @@ class Search {
     }
   }
 
+  uint64_t persistent() const { return persistent_; }
   bool found() const { return chosen_.plan.has_value(); }
   ChosenPlan finish() { return std::move(chosen_); }
 
@@ -106,6 +109,15 @@ class Search {
     return seconds ? *seconds + beside_ * (1 - kOrderError) : 0;
   }
 
+  // By a closer look.
+  bool is_over(const Candidate& c, const BoundMaker* bounds) {
+    const std::optional<PlanBounds> closer = bounds ? bounds->closer(c.plan) : std::nullopt;
+    if (!closer) return false;
+    const uint64_t device = persistent_ + closer->device;
+    if (device > budgets_.device) over_.push_back({closer->seconds + beside_, device});
+    return device > budgets_.device || (found() && !may_be_better(closer->seconds + beside_, device));
+  }
+
   uint64_t device_of(const Candidate& c) const { return persistent_ + c.bounds.device; }
 
   bool may_be_better(double seconds, uint64_t device) const {
@@ -136,14 +148,17 @@ Residences residences_of(const CheckpointingSettings& c, int64_t tensor_ranks, b
 ChosenPlan choose_plan(const Surroundings& of, const std::vector<uint64_t>& workspaces,
                        const PlanBudgets& budgets, const TryPlan& try_plan, const KeepTrial& keep) {
   Search search(of, budgets, try_plan, keep);
-  search.look_through({{.plan = save_everything(of), .bounds = {}}});
+  search.look_through({{.plan = save_everything(of), .bounds = {}}}, nullptr);
   // Where an op takes the same wherever it stands, what runs again or moves only takes time.
   const bool is_least = search.found() && of.device.memory_levels.empty();
   if (is_least || of.saved.layer_inputs().empty()) return search.finish();
   const BoundMaker bounds(of.graph, of.saved, of.device, of.storage, workspaces);
-  const std::vector<Candidate> candidates = list_candidates(of, bounds, budgets.host, budgets.disk);
-  search.look_through(candidates);
-  if (!search.found()) search.find_smallest(candidates);
+  std::vector<Candidate> candidates = list_candidates(of, bounds, budgets.host, budgets.disk);
+  if (budgets.device > search.persistent())
+    for (Candidate& c : list_within(of, bounds, budgets.device - search.persistent(), candidates))
+      candidates.push_back(std::move(c));
+  search.look_through(candidates, &bounds);
+  if (!search.found()) search.find_smallest(candidates, bounds);
   if (search.found()) search.note_bound(PlanFloor(of.graph, of.saved, bounds, of.residences.partition));
   return search.finish();
 }

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <set>
 
+#include "checkpointing/planner/climb.h"
 #include "checkpointing/planner/dtr.h"
 #include "checkpointing/planner/ladder.h"
 #include "checkpointing/policies.h"
@@ -16,6 +18,9 @@ constexpr std::size_t kPoints = 128, kPointsElsewhere = 32, kPointsWithin = 8, k
                       kRaisesOfFull = 128, kRaisesElsewhere = 128;
 constexpr uint64_t kEvictionSteps = 12;
 constexpr int64_t kMostHeld = 12, kMostK = 16;
+constexpr std::size_t kSeeds = 3;
+constexpr int64_t kWork = 8'000'000;  // ops that climbs may look at
+constexpr double kLittleMore = 1.15;
 constexpr std::array kGroups = {"attention", "mlp", "norm", "activation", "dropout"};  // of mode selective
 
 // The settings with which a named mode makes its plan in these residences.
@@ -71,6 +76,7 @@ class Lister {
 
   // Twice: with what is at work in a layer, which may be too much, and without, which may be too little.
   void add_solved(const LayerOptions& layers, std::size_t points) {
+    ++family_;
     for (const Chain& chain : {layers.chain(), without_work(layers.chain())})
       add_frontier(layers, chain, ChainBudgets::kAny, ChainBudgets::kAny, points);
   }
@@ -111,8 +117,14 @@ class Lister {
 
   void add_evicted(const std::vector<Plan>& plans, const Residences& in) {
     const CheckpointingSettings settings = named(CheckpointingMode::kDtr, in, of_.settings);
+    ++family_;
     for (const Plan& plan : plans)
       add(draft_of(placed(plan, of_.graph, of_.saved, settings), of_.graph, of_.saved));
+  }
+
+  void add_other_cuts() {
+    const DraftPlan all = make_draft(of_.graph, of_.saved, named(CheckpointingMode::kNone, {}, of_.settings));
+    for (const DraftPlan& plan : PlanClimb(of_, bounds_).other_cuts()) add_raised(plan, all, kRaises);
   }
 
   std::vector<Candidate> finish() { return std::move(listed_); }
@@ -136,11 +148,12 @@ class Lister {
 
   void add(DraftPlan plan) {
     const PlanBounds bounds = bounds_.of(plan);
-    listed_.push_back({std::move(plan), bounds});
+    listed_.push_back({std::move(plan), bounds, family_});
   }
 
   // `plan`, and with what the first rungs of the ladder hold decided as in `as`.
   void add_raised(DraftPlan plan, const DraftPlan& as, std::size_t steps) {
+    ++family_;
     add(plan);
     std::size_t done = 0;
     for (std::size_t step = 1; step < steps; ++step) {
@@ -156,6 +169,7 @@ class Lister {
   const BoundMaker& bounds_;
   std::vector<std::vector<int>> rungs_;  // places of what each saves
   std::vector<Candidate> listed_;
+  int family_ = 0;
 };
 
 }  // namespace
@@ -181,12 +195,76 @@ std::vector<Candidate> list_candidates(const Surroundings& of, const BoundMaker&
         lister.add_frontier(layers, layers.chain(), host == kAny ? kAny : host / part,
                             disk == kAny ? kAny : disk / part, kPointsWithin);
   }
+  lister.add_other_cuts();
   const std::vector<Plan> evicted = dtr_plans(of.graph, of.saved, of.device, kEvictionSteps);
   for (const Residences& in : combinations(r)) {
     lister.add_named(in);
     lister.add_evicted(evicted, in);
   }
   return lister.finish();
+}
+
+namespace {
+
+// The fastest of each family that fit, and of those that are a little too large.
+std::vector<DraftPlan> seeds_of(const std::vector<Candidate>& known, const BoundMaker& bounds,
+                                uint64_t device) {
+  const double little_more = kLittleMore * double(device);
+  std::map<int, std::vector<const Candidate*>> families;
+  for (const Candidate& c : known)
+    if (double(c.bounds.device) <= little_more) families[c.family].push_back(&c);
+  using Seed = std::pair<double, const Candidate*>;  // seconds
+  std::vector<Seed> fitting, larger;
+  for (auto& [family, members] : families) {
+    std::stable_sort(members.begin(), members.end(), [](const Candidate* a, const Candidate* b) {
+      return a->bounds.seconds < b->bounds.seconds;
+    });
+    bool has_larger = false;
+    for (const Candidate* c : members) {
+      const std::optional<PlanBounds> takes = bounds.metered(c->plan);
+      if (!takes || double(takes->device) > little_more) continue;
+      const bool fits = takes->device <= device;
+      if (fits || !has_larger) (fits ? fitting : larger).push_back({takes->seconds, c});
+      if (fits) break;
+      has_larger = true;
+    }
+  }
+  if (fitting.empty()) return {};
+  std::vector<DraftPlan> seeds;
+  for (auto* list : {&fitting, &larger}) {
+    std::stable_sort(list->begin(), list->end(), [](const Seed& a, const Seed& b) { return a.first < b.first; });
+    for (std::size_t i = 0; i < std::min(kSeeds, list->size()); ++i) seeds.push_back((*list)[i].second->plan);
+  }
+  return seeds;
+}
+
+}  // namespace
+
+std::vector<Candidate> list_within(const Surroundings& of, const BoundMaker& bounds, uint64_t device,
+                                   const std::vector<Candidate>& known) {
+  std::vector<Candidate> found;
+  const auto metered = [&](const Plan& plan) { return bounds.metered(draft_of(plan, of.graph, of.saved)); };
+  const std::optional<DtrResult> evicted = make_dtr_plan(
+      of.graph, of.saved, of.device, device, EvictionHeuristic::kDtrEq,
+      {[&](const Plan& plan) {
+         const std::optional<PlanBounds> b = metered(plan);
+         return b ? b->device : ~uint64_t{0};
+       },
+       [&](const Plan& plan) { return metered(plan)->seconds; }});
+  if (evicted) {
+    DraftPlan plan = draft_of(evicted->plan, of.graph, of.saved);
+    const PlanBounds b = bounds.of(plan);
+    found.push_back({std::move(plan), b, -1});
+  }
+  std::vector<Candidate> all = found;
+  all.insert(all.end(), known.begin(), known.end());
+  const std::vector<DraftPlan> seeds = seeds_of(all, bounds, device);
+  const PlanClimb climb(of, bounds);
+  for (const DraftPlan& seed : seeds) {
+    int64_t work = kWork / static_cast<int64_t>(seeds.size());
+    for (Candidate& c : climb.from(seed, device, work)) found.push_back(std::move(c));
+  }
+  return found;
 }
 
 }  // namespace recollect

@@ -17,6 +17,7 @@ namespace recollect {
 struct Candidate {
   DraftPlan plan;
   PlanBounds bounds;
+  int family = 0;  // candidates of one come from the same mode, cut or solver
 };
 
 struct Surroundings {
@@ -34,5 +35,10 @@ DraftPlan save_everything(const Surroundings& of);
 // `host`, `disk`: bytes that may be taken there, of which the solver knows; plans that take more may be among these.
 std::vector<Candidate> list_candidates(const Surroundings& of, const BoundMaker& bounds, uint64_t host,
                                        uint64_t disk);
+
+// Those that are made for `device` bytes, beside what persists: dtr's plan for them, and what the best few of `known` become
+// on a climb (climb.h).
+std::vector<Candidate> list_within(const Surroundings& of, const BoundMaker& bounds, uint64_t device,
+                                   const std::vector<Candidate>& known);
 
 }  // namespace recollect

@@ -133,14 +133,9 @@ enum class DtrTrial { kFits, kExceeds, kNoPlan };
 
 class DtrTrials {
  public:
-  DtrTrials(const Graph& graph, const SavedActivations& saved, const DeviceModel& device, uint64_t budget,
-            EvictionHeuristic heuristic, const std::function<uint64_t(const Plan&)>& exact_peak)
-      : graph_(graph),
-        saved_(saved),
-        device_(device),
-        budget_(budget),
-        heuristic_(heuristic),
-        exact_peak_(exact_peak) {}
+  DtrTrials(const Graph& graph, const SavedActivations& saved, uint64_t budget,
+            EvictionHeuristic heuristic, const DtrMeasures& measures)
+      : graph_(graph), saved_(saved), budget_(budget), heuristic_(heuristic), measures_(measures) {}
 
   const std::optional<DtrResult>& best() const { return best_; }
 
@@ -168,7 +163,7 @@ class DtrTrials {
     DtrResult result{.plan = dtr_plan_of(graph_, saved_, traced, run), .evictions = run.evictions};
     result.peak = peak_of(result.plan);
     if (result.peak > budget_) return DtrTrial::kExceeds;
-    result.seconds = dtr_seconds_of(graph_, saved_, device_, result.plan);
+    result.seconds = measures_.seconds(result.plan);
     if (!best_ || result.seconds < best_->seconds) best_ = std::move(result);
     return DtrTrial::kFits;
   }
@@ -176,15 +171,14 @@ class DtrTrials {
   uint64_t peak_of(const Plan& plan) {
     for (const auto& [other, peak] : known_)
       if (other == plan) return peak;
-    return known_.emplace_back(plan, exact_peak_(plan)).second;
+    return known_.emplace_back(plan, measures_.peak(plan)).second;
   }
 
   const Graph& graph_;
   const SavedActivations& saved_;
-  const DeviceModel& device_;
   const uint64_t budget_;
   const EvictionHeuristic heuristic_;
-  const std::function<uint64_t(const Plan&)>& exact_peak_;
+  const DtrMeasures& measures_;
   std::vector<std::pair<Plan, uint64_t>> known_;
   std::optional<DtrResult> best_;
 };
@@ -217,14 +211,21 @@ std::vector<Plan> dtr_plans(const Graph& graph, const SavedActivations& saved, c
 
 std::optional<DtrResult> make_dtr_plan(const Graph& graph, const SavedActivations& saved,
                                        const DeviceModel& device, uint64_t budget,
-                                       EvictionHeuristic heuristic,
-                                       const std::function<uint64_t(const Plan&)>& exact_peak) {
-  DtrTrials trials(graph, saved, device, budget, heuristic, exact_peak);
+                                       EvictionHeuristic heuristic, const DtrMeasures& measures) {
+  DtrTrials trials(graph, saved, budget, heuristic, measures);
   DtrTrace traced = trace_of(graph, saved, device);
   if (trials.search(traced)) return trials.best();
   hold_layer_inputs(saved, traced);
   trials.search(traced);
   return trials.best();
+}
+
+std::optional<DtrResult> make_dtr_plan(const Graph& graph, const SavedActivations& saved,
+                                       const DeviceModel& device, uint64_t budget,
+                                       EvictionHeuristic heuristic,
+                                       const std::function<uint64_t(const Plan&)>& exact_peak) {
+  return make_dtr_plan(graph, saved, device, budget, heuristic,
+                       {exact_peak, [&](const Plan& plan) { return dtr_seconds_of(graph, saved, device, plan); }});
 }
 
 }  // namespace recollect

@@ -45,4 +45,13 @@ std::optional<DtrResult> make_dtr_plan(const Graph& graph, const SavedActivation
                                        EvictionHeuristic heuristic,
                                        const std::function<uint64_t(const Plan&)>& exact_peak);
 
+// The same where something else than a program says what a plan takes.
+struct DtrMeasures {
+  std::function<uint64_t(const Plan&)> peak;     // device bytes, as above
+  std::function<double(const Plan&)> seconds;    // that tell the better of two plans
+};
+std::optional<DtrResult> make_dtr_plan(const Graph& graph, const SavedActivations& saved,
+                                       const DeviceModel& device, uint64_t budget,
+                                       EvictionHeuristic heuristic, const DtrMeasures& measures);
+
 }  // namespace recollect

@@ -54,6 +54,10 @@ BoundMaker::BoundMaker(const Graph& graph, const SavedActivations& saved, const 
   }
   behind_ = last_of_layers + 1;
   note_values(last_of_layers);
+  std::vector<char> counted(graph.values().size(), 0);
+  for (ValueId v : graph.value_ids()) counted[v] = counts(v) && graph.value(v).part_of == kNone ? 1 : 0;
+  if (storage.halves == 1)
+    meter_ = std::make_unique<PlanMeter>(graph, saved, op_seconds_, counted, workspaces);
 }
 
 // In a micro-batch.
@@ -287,6 +291,20 @@ double BoundMaker::forgotten(const DraftPlan& plan, const std::vector<char>& is_
   if (needing == 0 || held == 0) return own;
   const int64_t passes = binomial_evaluations(needing, held) - needing - (needing - 1);
   return own + static_cast<double>(std::max<int64_t>(0, passes)) * pass;
+}
+
+std::optional<PlanBounds> BoundMaker::metered(const DraftPlan& plan) const {
+  const bool moves = std::any_of(plan.values.begin(), plan.values.end(), [](const Decision& d) {
+    return d.save && (d.partition || d.host || d.disk);
+  });
+  if (!meter_ || moves) return {};
+  const std::optional<PlanMeter::Reading> reading = meter_->read(plan);
+  if (!reading) return {};
+  return PlanBounds{.seconds = step_seconds_ + reading->again, .device = reading->device};
+}
+
+std::optional<PlanBounds> BoundMaker::closer(const DraftPlan& plan) const {
+  return meter_ && meter_->is_bound() ? metered(plan) : std::nullopt;
 }
 
 PlanBounds BoundMaker::of(const DraftPlan& plan) const {

@@ -13,10 +13,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <vector>
 
 #include "checkpointing/device_model.h"
 #include "checkpointing/planner/draft_plan.h"
+#include "checkpointing/planner/plan_meter.h"
 #include "checkpointing/saved_activations.h"
 #include "engine/graph/op_def.h"
 
@@ -43,6 +46,12 @@ class BoundMaker {
              const Storage& storage, const std::vector<uint64_t>& workspaces);
 
   PlanBounds of(const DraftPlan& plan) const;
+  // What a plan takes that lets nothing wait elsewhere, but for what passes behind it add; nothing of others.
+  std::optional<PlanBounds> metered(const DraftPlan& plan) const;
+  // The same where that is a bound, too: closer than of(), and more work.
+  std::optional<PlanBounds> closer(const DraftPlan& plan) const;
+  // Ops of a step in which nothing runs again.
+  int64_t ops() const { return static_cast<int64_t>(always_.size()); }
 
   // Of ops, wherever they run again: of forward on any stream; of the others 0 but on the compute stream.
   const std::vector<double>& op_seconds() const { return op_seconds_; }
@@ -92,6 +101,7 @@ class BoundMaker {
   const SavedActivations& saved_;
   const DeviceModel& device_;
   Storage storage_;
+  std::unique_ptr<PlanMeter> meter_;
   std::vector<double> op_seconds_;
   std::vector<char> for_layers_;   // by value
   std::vector<Waiting> waiting_;   // by place among the saved activations

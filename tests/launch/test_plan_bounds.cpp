@@ -95,6 +95,8 @@ class Planned {
     const PlanFloor floor(of.graph, of.saved, bounds, residences.partition);
     const auto add_plan = [&](const DraftPlan& plan) {
       add(bounds.of(plan), floor, to_yaml(plan_of(plan, of.graph, of.saved)));
+      if (const std::optional<PlanBounds> closer = bounds.closer(plan))
+        add(*closer, floor, to_yaml(plan_of(plan, of.graph, of.saved)));
     };
     const std::vector<Candidate> found = list_candidates(of, bounds, PlanBudgets::kAny, PlanBudgets::kAny);
     for (std::size_t i = 0; i < found.size(); i += step) add_plan(found[i].plan);

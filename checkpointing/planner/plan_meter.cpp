@@ -1,0 +1,258 @@
+#include "checkpointing/planner/plan_meter.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "checkpointing/binomial.h"
+
+namespace recollect {
+
+namespace {
+
+constexpr std::size_t kMostSteps = 1 << 18;  // more is no plan to train by
+
+}  // namespace
+
+PlanMeter::PlanMeter(const Graph& graph, const SavedActivations& saved, const std::vector<double>& again,
+                     const std::vector<char>& counts, const std::vector<uint64_t>& workspaces)
+    : analysis_(saved),
+      bytes_(graph.values().size(), 0),
+      can_be_made_(graph.values().size(), 0),
+      one_stream_(graph.values().size(), 1),
+      producers_(graph.values().size(), kNone) {
+  for (ValueId v : graph.value_ids()) {
+    const Value& value = graph.value(v);
+    if (counts[v]) bytes_[v] = aligned(value.bytes());
+    has_gathers_ |= saved.is_gathered(v);
+    if (value.producer == kNone || graph.op(value.producer).phase == Phase::kOptimizer) continue;
+    producers_[v] = value.producer;
+    const Op& op = graph.op(value.producer);
+    const bool adds = std::any_of(op.outputs.begin(), op.outputs.end(),
+                                  [&](ValueId out) { return out != kNone && graph.value(out).accumulator; });
+    can_be_made_[v] = op.phase == Phase::kForward && !adds && !value.persistent;
+  }
+  for (const Op& op : graph.ops()) {
+    if (op.phase == Phase::kOptimizer || op.stream == StreamId::kCompute) continue;
+    is_bound_ = false;
+    for (const auto* list : {&op.inputs, &op.outputs})
+      for (ValueId v : *list)
+        if (v != kNone) one_stream_[v] = 0;
+  }
+  for (OpId id : graph.op_ids()) {
+    const Op& op = graph.op(id);
+    if (op.phase == Phase::kOptimizer) break;
+    if (op.phase == Phase::kForward) forward_ = id + 1;
+    const bool computes = op.stream == StreamId::kCompute;
+    ops_.push_back(metered(graph, id, computes ? again[id] : 0,
+                           computes && !workspaces.empty() ? aligned(workspaces[id]) : 0));
+  }
+  note_forward();
+}
+
+PlanMeter::MeteredOp PlanMeter::metered(const Graph& graph, OpId id, double again, uint64_t workspace) {
+  const Op& op = graph.op(id);
+  MeteredOp made{.layer = op.layer, .workspace = workspace, .again = again};
+  const auto matters = [&](ValueId v) { return v != kNone && (bytes_[v] > 0 || can_be_made_[v]); };
+  const auto add = [&](const std::vector<ValueId>& list) {
+    std::vector<int> places;
+    for (ValueId v : list) {
+      places.push_back(static_cast<int>(operands_.size()) - made.inputs);
+      if (matters(v)) operands_.push_back(v);
+    }
+    return places;
+  };
+  made.inputs = static_cast<int>(operands_.size());
+  const std::vector<int> inputs = add(op.inputs);
+  made.outputs = static_cast<int>(operands_.size());
+  const std::vector<int> outputs = add(op.outputs);
+  made.end = static_cast<int>(operands_.size());
+  for (const auto& [o, i] : op.def->in_place) {
+    if (op.stream != StreamId::kCompute || o >= static_cast<int>(op.outputs.size()) ||
+        i >= static_cast<int>(op.inputs.size()))
+      continue;
+    const ValueId out = op.outputs[o], in = op.inputs[i];
+    if (matters(out) && matters(in) && bytes_[in] > 0 && bytes_[in] == bytes_[out] && one_stream_[in] &&
+        one_stream_[out] && std::count(op.inputs.begin(), op.inputs.end(), in) == 1)
+      made.in_place.emplace_back(outputs[o], inputs[i]);
+  }
+  return made;
+}
+
+void PlanMeter::note_forward() {
+  forward_end_.assign(bytes_.size(), kNone);
+  handings_.resize(forward_);
+  std::vector<int64_t> changes(static_cast<std::size_t>(forward_) + 1, 0);
+  std::vector<OpId> begin(bytes_.size(), kNone);
+  for (OpId id = 0; id < forward_; ++id)
+    for (int i = ops_[id].inputs; i < ops_[id].end; ++i) {
+      const ValueId v = operands_[i];
+      if (begin[v] == kNone) begin[v] = id;
+      forward_end_[v] = id;
+    }
+  for (std::size_t v = 0; v < bytes_.size(); ++v)
+    if (begin[v] != kNone) {
+      changes[begin[v]] += static_cast<int64_t>(bytes_[v]);
+      changes[forward_end_[v] + 1] -= static_cast<int64_t>(bytes_[v]);
+    }
+  int64_t now = 0;
+  for (OpId id = 0; id < forward_; ++id) {
+    forward_bytes_.push_back(static_cast<uint64_t>(now += changes[id]) + ops_[id].workspace);
+    for (const auto& [out, in] : ops_[id].in_place)
+      if (const ValueId dies = operands_[ops_[id].inputs + in]; forward_end_[dies] == id)
+        handings_[id].emplace_back(operands_[ops_[id].inputs + out], dies);
+  }
+}
+
+void PlanMeter::begin(const DraftPlan& plan) {
+  replay_ = plan.replay;
+  saved_.assign(bytes_.size(), 0);
+  remade_.assign(bytes_.size(), -1);
+  held_.assign(bytes_.size(), 0);
+  made_.clear(), steps_.clear(), items_.clear(), origins_.clear();
+  for (std::size_t i = 0; i < plan.values.size(); ++i)
+    saved_[analysis_.values()[i]] = plan.values[i].save ? 1 : 0;
+  inputs_at_a_time_ = 0;
+  const std::vector<ValueId>& inputs = analysis_.layer_inputs();
+  for (std::size_t layer = 0; layer + 1 < inputs.size(); ++layer)
+    inputs_at_a_time_ += saved_[inputs[layer]] ? 1 : 0;
+  layer_ = -2;
+  again_ = 0;
+}
+
+// As the pass does when backward comes to another layer (recompute.cpp).
+void PlanMeter::enter(int layer) {
+  if (replay_ != Replay::kSegment)
+    std::erase_if(made_, [&](ValueId v) {
+      if (held_[v] && layer >= 0) return false;
+      remade_[v] = -1;
+      return true;
+    });
+  layer_ = layer;
+  if ((replay_ != Replay::kBisect && replay_ != Replay::kBinomial) || layer < 0) return;
+  const std::vector<ValueId>& inputs = analysis_.layer_inputs();
+  const auto is_there = [&](int at) { return saved_[inputs[at]] || remade_[inputs[at]] >= 0; };
+  int low = layer;
+  while (low > 0 && !is_there(low)) --low;
+  int64_t free = inputs_at_a_time_;
+  for (int at = 0; at <= low; ++at) free -= is_there(at) ? 1 : 0;
+  std::fill(held_.begin(), held_.end(), 0);
+  for (ValueId v : made_) held_[v] = 1;
+  for (const int end = layer + 1; end - low > 1; --free) {
+    if (replay_ == Replay::kBinomial && free <= 0) break;
+    low += replay_ == Replay::kBinomial ? static_cast<int>(binomial_split(end - low, free + 1))
+                                        : (end - low) / 2;
+    held_[inputs[low]] = 1;
+  }
+}
+
+void PlanMeter::make(ValueId v) {
+  to_make_.assign(1, producers_[v]);
+  while (!to_make_.empty() && steps_.size() < kMostSteps) {
+    const MeteredOp& op = ops_[to_make_.back()];
+    int missing = op.inputs;
+    while (missing < op.outputs && !is_missing(operands_[missing])) ++missing;
+    if (missing < op.outputs) {
+      to_make_.push_back(producers_[operands_[missing]]);
+      continue;
+    }
+    run_again(to_make_.back());
+    to_make_.pop_back();
+  }
+}
+
+void PlanMeter::run_again(OpId id) {
+  const MeteredOp& op = ops_[id];
+  steps_.push_back({id, static_cast<int>(items_.size())});
+  again_ += op.again;
+  for (int i = op.inputs; i < op.outputs; ++i) items_.push_back(current(operands_[i]));
+  for (int o = op.outputs; o < op.end; ++o) {
+    const ValueId v = operands_[o];
+    if (remade_[v] < 0) made_.push_back(v);
+    remade_[v] = values() + static_cast<Item>(origins_.size());
+    items_.push_back(remade_[v]);
+    origins_.push_back(v);
+  }
+}
+
+std::optional<PlanMeter::Reading> PlanMeter::read(const DraftPlan& plan) {
+  if (has_gathers_) return {};
+  begin(plan);
+  for (OpId id = forward_; id < static_cast<OpId>(ops_.size()); ++id) {
+    const MeteredOp& op = ops_[id];
+    if (op.layer != layer_) enter(op.layer);
+    for (int i = op.inputs; i < op.outputs; ++i)
+      if (is_missing(operands_[i])) make(operands_[i]);
+    if (steps_.size() >= kMostSteps) return {};
+    steps_.push_back({id, static_cast<int>(items_.size())});
+    for (int i = op.inputs; i < op.outputs; ++i) items_.push_back(current(operands_[i]));
+    items_.insert(items_.end(), operands_.begin() + op.outputs, operands_.begin() + op.end);
+  }
+  return Reading{.again = again_, .device = peak()};
+}
+
+// What waits for backward is there from forward's last op that touches it on.
+uint64_t PlanMeter::peak_of_forward() {
+  more_.assign(static_cast<std::size_t>(forward_) + 1, 0);
+  for (ValueId v : waiting_) more_[forward_end_[v] + 1] += bytes_[v];
+  uint64_t now = 0, most = 0;
+  for (OpId id = 0; id < forward_; ++id) {
+    uint64_t here = forward_bytes_[id] + (now += more_[id]);
+    ValueId out = kNone, in = kNone;
+    for (const Handing& one : handings_[id])
+      if (one.first != out && one.second != in && last_[one.second] < 0) {
+        std::tie(out, in) = one;
+        here -= bytes_[in];
+      }
+    most = std::max(most, here);
+  }
+  return most;
+}
+
+// Bytes of inputs that die at a step of backward and whose storage its outputs take over.
+uint64_t PlanMeter::handed_over(const Step& step, int number) {
+  uint64_t sum = 0;
+  taken_.clear();
+  for (const auto& [o, i] : ops_[step.op].in_place) {
+    const Item out = items_[step.begin + o], in = items_[step.begin + i];
+    if (last_[in] != number || std::find(taken_.begin(), taken_.end(), in) != taken_.end() ||
+        std::find(taken_.begin(), taken_.end(), out) != taken_.end())
+      continue;
+    taken_.push_back(in);
+    taken_.push_back(out);
+    sum += bytes_[value_of(in)];
+  }
+  return sum;
+}
+
+uint64_t PlanMeter::peak() {
+  const int count = static_cast<int>(steps_.size());
+  last_.assign(bytes_.size() + origins_.size(), -1);
+  const auto items = [&](int number) { return items_.data() + steps_[number].begin; };
+  const auto size = [&](int number) {
+    return ops_[steps_[number].op].end - ops_[steps_[number].op].inputs;
+  };
+  waiting_.clear();
+  for (int number = 0; number < count; ++number)
+    for (int i = 0; i < size(number); ++i) {
+      const Item item = items(number)[i];
+      if (last_[item] < 0 && item < values() && producers_[item] < forward_) waiting_.push_back(item);
+      last_[item] = number;
+    }
+  uint64_t most = peak_of_forward(), now = 0;
+  for (ValueId v : waiting_) now += bytes_[v];
+  for (int number = 0; number < count; ++number) {
+    const MeteredOp& op = ops_[steps_[number].op];
+    const Item* all = items(number);
+    for (int o = op.outputs - op.inputs; o < size(number); ++o) now += bytes_[value_of(all[o])];
+    const uint64_t passed = op.in_place.empty() ? 0 : handed_over(steps_[number], number);
+    most = std::max(most, now - passed + op.workspace);
+    for (int i = 0; i < size(number); ++i)
+      if (last_[all[i]] == number) {
+        last_[all[i]] = count;  // each once
+        now -= bytes_[value_of(all[i])];
+      }
+  }
+  return most;
+}
+
+}  // namespace recollect

@@ -1,0 +1,99 @@
+// What the program of a plan takes that lets nothing wait elsewhere: the ops that run again, one by one in the order in which
+// recompute.h has them run, and the most bytes that are alive at one of them. It takes microseconds and makes no graph.
+//
+// Bytes are those of the layout's lifetimes (layout.cpp): a layout may add gaps, and passes behind this one may add values.
+// So a program takes no less where all ops of forward and backward are on the compute stream (is_bound).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "checkpointing/planner/draft_plan.h"
+#include "checkpointing/saved_activations.h"
+#include "engine/graph/op_def.h"
+
+namespace recollect {
+
+class PlanMeter {
+ public:
+  // `again`: by op, seconds where it runs again; `counts`: by value, whether it takes bytes of its own between its first
+  // op and its last; `workspaces`: by op, bytes.
+  PlanMeter(const Graph& graph, const SavedActivations& saved, const std::vector<double>& again,
+            const std::vector<char>& counts, const std::vector<uint64_t>& workspaces);
+
+  struct Reading {
+    double again = 0;     // seconds of ops that run again
+    uint64_t device = 0;  // bytes at the peak, beside what persists
+  };
+  // Nothing where a step would have too many ops, or ranks gather values again.
+  std::optional<Reading> read(const DraftPlan& plan);
+  // Whether no program of a plan takes less.
+  bool is_bound() const { return is_bound_; }
+
+ private:
+  // A value of the step: of the graph, or one that was made again.
+  using Item = int;
+  // {output, input}, values: the one may take over the other's storage.
+  using Handing = std::pair<ValueId, ValueId>;
+  struct MeteredOp {
+    int inputs = 0, outputs = 0, end = 0;  // places in values_: outputs follow inputs; without what matters to nobody
+    int layer = -1;
+    uint64_t workspace = 0;
+    double again = 0;
+    std::vector<std::pair<int, int>> in_place = {};  // as OpDef's, places behind `inputs`
+  };
+  struct Step {
+    OpId op = kNone;
+    int begin = 0;  // of its items: inputs, then outputs
+  };
+
+  MeteredOp metered(const Graph& graph, OpId id, double again, uint64_t workspace);
+  void note_forward();
+  void begin(const DraftPlan& plan);
+  void enter(int layer);
+  bool is_missing(ValueId v) const { return can_be_made_[v] && !saved_[v] && remade_[v] < 0; }
+  Item current(ValueId v) const { return saved_[v] || remade_[v] < 0 ? v : remade_[v]; }
+  ValueId value_of(Item item) const { return item < values() ? item : origins_[item - values()]; }
+  Item values() const { return static_cast<Item>(bytes_.size()); }
+  void make(ValueId v);
+  void run_again(OpId id);
+  uint64_t peak();
+  uint64_t peak_of_forward();
+  uint64_t handed_over(const Step& step, int number);
+
+  const SavedActivations& analysis_;
+  bool is_bound_ = true, has_gathers_ = false;
+  std::vector<MeteredOp> ops_;
+  OpId forward_ = 0;              // ops of forward, which come first
+  std::vector<ValueId> operands_;  // of ops
+  std::vector<uint64_t> bytes_;    // by value: 0 for what does not count
+  std::vector<char> can_be_made_;  // by value: by an op of forward
+  std::vector<char> one_stream_;   // by value
+  std::vector<OpId> producers_;    // by value
+  // Of forward where no value waits for backward, by op: bytes without storage that is taken over, and what may be.
+  std::vector<uint64_t> forward_bytes_;
+  std::vector<std::vector<Handing>> handings_;
+  std::vector<OpId> forward_end_;  // by value: the last op of forward that touches it
+
+  // Of the plan that is read.
+  Replay replay_ = Replay::kSegment;
+  std::vector<char> saved_;       // by value
+  std::vector<Item> remade_;      // by value: its newest clone, or -1
+  std::vector<char> held_;        // by value: its clone outlives the layer
+  std::vector<ValueId> made_;     // those of which there are clones
+  std::vector<Step> steps_;       // of backward
+  std::vector<Item> items_;
+  std::vector<ValueId> origins_;  // of items behind the graph's values
+  std::vector<int> last_;         // by item: the step behind which it is gone, or -1
+  std::vector<ValueId> waiting_;  // what backward reads as forward made it
+  std::vector<uint64_t> more_;    // by op of forward: what waits from there on
+  std::vector<OpId> to_make_;
+  std::vector<Item> taken_;
+  int64_t inputs_at_a_time_ = 0;
+  int layer_ = -2;
+  double again_ = 0;
+};
+
+}  // namespace recollect
