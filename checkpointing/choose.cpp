@@ -47,7 +47,7 @@ ResidencySettings choose_residency(const Graph& graph, const OpRegistry& registr
     return simulate_with(graph, registry, saved, plan, moves, device);
   };
   const Trial first = try_out(chosen);
-  if (first.report.returned.empty()) return chosen;
+  if (first.report.returned.empty() || first.waited <= kLeastGain * first.seconds) return chosen;
   Trial best = first;
   const auto one_more = [&](int64_t ResidencySettings::*layers) {
     if (settings.*layers != kOpen || chosen.*layers == kMostLayers) return false;

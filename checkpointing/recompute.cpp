@@ -14,7 +14,7 @@ namespace recollect {
 
 namespace {
 
-constexpr OpId kMostOps = 1 << 18;  // mode constant_memory runs layers again n (n + 1) / 2 times
+constexpr OpId kMostOps = 1 << 18;  // mode constant_memory runs n (n - 1) / 2 layers again
 
 class Recomputer {
  public:

@@ -30,7 +30,10 @@ class Search {
     if (chosen_.tried == 1) persistent_ = trial->persistent, beside_ = trial->beside;
     if (trial->host > budgets_.host || trial->disk > budgets_.disk) return;
     chosen_.smallest_device = std::min(chosen_.smallest_device, trial->device);
-    if (trial->device > budgets_.device) return over_.push_back({trial->seconds, trial->device});
+    if (trial->device > budgets_.device) {
+      misfit_ = std::max(misfit_, trial->device - budgets_.device);
+      return over_.push_back({trial->seconds, trial->device});
+    }
     const auto rank = [](const PlanTrial& t) { return std::tuple(t.seconds, t.device, t.disk, t.host); };
     if (found() && rank(chosen_.takes) <= rank(*trial)) return;
     chosen_.plan = std::move(plan);
@@ -42,7 +45,7 @@ class Search {
   void look_through(const std::vector<Candidate>& candidates, const BoundMaker* bounds) {
     const auto order =
         in_order(candidates, [](const PlanBounds& b) { return std::tuple(b.seconds, b.device); });
-    chosen_.known = static_cast<int64_t>(order.size());
+    chosen_.known += static_cast<int64_t>(order.size());
     for (const Candidate* c : order) {
       const double seconds = c->bounds.seconds + beside_;
       if (c->bounds.host > budgets_.host || c->bounds.disk > budgets_.disk) continue;
@@ -50,6 +53,23 @@ class Search {
         over_.push_back({seconds, device_of(*c)});
       else if ((!found() || may_be_better(seconds, device_of(*c))) && !is_over(*c, bounds))
         try_out(c->plan);
+    }
+  }
+
+  // Those that are made for the budget. Where a program takes more than the meter knows of, for as much less.
+  void look_within(const Surroundings& of, const BoundMaker& bounds, const std::vector<Candidate>& known) {
+    constexpr int kTries = 3;
+    constexpr double kWorthIt = 1e-3;
+    uint64_t room = budgets_.device - std::min(budgets_.device, persistent_);
+    for (int tries = 0; tries < kTries && room > 0; ++tries) {
+      const std::vector<Candidate> within = list_within(of, bounds, room, known);
+      if (within.empty()) return;
+      misfit_ = 0;
+      look_through(within, &bounds);
+      double least = within.front().bounds.seconds;
+      for (const Candidate& c : within) least = std::min(least, c.bounds.seconds);
+      if (misfit_ == 0 || (found() && (least + beside_) * (1 + kWorthIt) >= chosen_.takes.seconds)) return;
+      room -= std::min(room, misfit_);
     }
   }
 
@@ -76,7 +96,6 @@ class Search {
     }
   }
 
-  uint64_t persistent() const { return persistent_; }
   bool found() const { return chosen_.plan.has_value(); }
   ChosenPlan finish() { return std::move(chosen_); }
 
@@ -134,6 +153,7 @@ class Search {
   std::vector<DraftPlan> tried_;
   uint64_t persistent_ = 0;
   double beside_ = 0;
+  uint64_t misfit_ = 0;      // bytes over the budget, of a plan that was tried since this was 0
   std::vector<Over> over_;  // the device's budget alone
 };
 
@@ -153,10 +173,8 @@ ChosenPlan choose_plan(const Surroundings& of, const std::vector<uint64_t>& work
   const bool is_least = search.found() && of.device.memory_levels.empty();
   if (is_least || of.saved.layer_inputs().empty()) return search.finish();
   const BoundMaker bounds(of.graph, of.saved, of.device, of.storage, workspaces);
-  std::vector<Candidate> candidates = list_candidates(of, bounds, budgets.host, budgets.disk);
-  if (budgets.device > search.persistent())
-    for (Candidate& c : list_within(of, bounds, budgets.device - search.persistent(), candidates))
-      candidates.push_back(std::move(c));
+  const std::vector<Candidate> candidates = list_candidates(of, bounds, budgets.host, budgets.disk);
+  search.look_within(of, bounds, candidates);
   search.look_through(candidates, &bounds);
   if (!search.found()) search.find_smallest(candidates, bounds);
   if (search.found()) search.note_bound(PlanFloor(of.graph, of.saved, bounds, of.residences.partition));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -14,12 +15,12 @@ namespace recollect {
 
 namespace {
 
-constexpr std::size_t kPoints = 128, kPointsElsewhere = 32, kPointsWithin = 8, kRaises = 8,
-                      kRaisesOfFull = 128, kRaisesElsewhere = 128;
-constexpr uint64_t kEvictionSteps = 12;
+constexpr std::size_t kPoints = 64, kPointsElsewhere = 32, kPointsWithin = 8, kRaises = 8,
+                      kRaisesOfFull = 64, kRaisesElsewhere = 128;
+constexpr uint64_t kEvictionSteps = 6;
 constexpr int64_t kMostHeld = 12, kMostK = 16;
 constexpr std::size_t kSeeds = 3;
-constexpr int64_t kWork = 8'000'000;  // ops that climbs may look at
+constexpr int64_t kWork = 4'400'000, kLeastWork = 1'000'000;  // ops that may be looked at, all in all, and by climbs
 constexpr double kLittleMore = 1.15;
 constexpr std::array kGroups = {"attention", "mlp", "norm", "activation", "dropout"};  // of mode selective
 
@@ -243,6 +244,7 @@ std::vector<DraftPlan> seeds_of(const std::vector<Candidate>& known, const Bound
 std::vector<Candidate> list_within(const Surroundings& of, const BoundMaker& bounds, uint64_t device,
                                    const std::vector<Candidate>& known) {
   std::vector<Candidate> found;
+  if (known.empty() || !bounds.metered(save_everything(of))) return found;
   const auto metered = [&](const Plan& plan) { return bounds.metered(draft_of(plan, of.graph, of.saved)); };
   const std::optional<DtrResult> evicted = make_dtr_plan(
       of.graph, of.saved, of.device, device, EvictionHeuristic::kDtrEq,
@@ -260,9 +262,25 @@ std::vector<Candidate> list_within(const Surroundings& of, const BoundMaker& bou
   all.insert(all.end(), known.begin(), known.end());
   const std::vector<DraftPlan> seeds = seeds_of(all, bounds, device);
   const PlanClimb climb(of, bounds);
-  for (const DraftPlan& seed : seeds) {
-    int64_t work = kWork / static_cast<int64_t>(seeds.size());
-    for (Candidate& c : climb.from(seed, device, work)) found.push_back(std::move(c));
+  const auto ops = static_cast<int64_t>(of.graph.ops().size() * known.size());
+  int64_t work = std::max(kLeastWork, kWork - 2 * ops);
+  Candidate best;
+  best.bounds.seconds = std::numeric_limits<double>::infinity();
+  const auto go = [&](const DraftPlan& seed, int64_t allowed) {
+    work -= allowed;
+    std::vector<Candidate> met = climb.from(seed, device, allowed);
+    work += allowed;
+    const bool is_better = !met.empty() && met.back().bounds.seconds < best.bounds.seconds;
+    if (is_better) best = met.back();
+    found.insert(found.end(), met.begin(), met.end());
+    return is_better;
+  };
+  const int64_t share = seeds.empty() ? 0 : work / 2 / static_cast<int64_t>(seeds.size());
+  for (const DraftPlan& seed : seeds) go(seed, share);
+  if (!best.plan.values.empty()) go(best.plan, work);
+  for (bool again = !best.plan.values.empty(); again && work > 0;) {
+    again = false;
+    for (const DraftPlan& kicked : climb.kicked(best.plan)) again |= work > 0 && go(kicked, work);
   }
   return found;
 }

@@ -50,8 +50,8 @@ class BoundMaker {
   std::optional<PlanBounds> metered(const DraftPlan& plan) const;
   // The same where that is a bound, too: closer than of(), and more work.
   std::optional<PlanBounds> closer(const DraftPlan& plan) const;
-  // Ops of a step in which nothing runs again.
-  int64_t ops() const { return static_cast<int64_t>(always_.size()); }
+  // Of the plan that was metered last: the work that it was.
+  int64_t metered_ops() const { return meter_ ? meter_->ops() : 0; }
 
   // Of ops, wherever they run again: of forward on any stream; of the others 0 but on the compute stream.
   const std::vector<double>& op_seconds() const { return op_seconds_; }

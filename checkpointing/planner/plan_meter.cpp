@@ -46,6 +46,7 @@ PlanMeter::PlanMeter(const Graph& graph, const SavedActivations& saved, const st
     ops_.push_back(metered(graph, id, computes ? again[id] : 0,
                            computes && !workspaces.empty() ? aligned(workspaces[id]) : 0));
   }
+  for (ValueId v : graph.value_ids()) at_first_.push_back(can_be_made_[v] ? -1 : v);
   note_forward();
 }
 
@@ -105,36 +106,35 @@ void PlanMeter::note_forward() {
 
 void PlanMeter::begin(const DraftPlan& plan) {
   replay_ = plan.replay;
-  saved_.assign(bytes_.size(), 0);
-  remade_.assign(bytes_.size(), -1);
-  held_.assign(bytes_.size(), 0);
-  made_.clear(), steps_.clear(), items_.clear(), origins_.clear();
+  there_ = at_first_;
+  item_bytes_ = bytes_;
+  made_.clear(), steps_.clear(), items_.clear();
   for (std::size_t i = 0; i < plan.values.size(); ++i)
-    saved_[analysis_.values()[i]] = plan.values[i].save ? 1 : 0;
-  inputs_at_a_time_ = 0;
+    if (const ValueId v = analysis_.values()[i]; plan.values[i].save) there_[v] = v;
   const std::vector<ValueId>& inputs = analysis_.layer_inputs();
+  inputs_at_a_time_ = 0;
   for (std::size_t layer = 0; layer + 1 < inputs.size(); ++layer)
-    inputs_at_a_time_ += saved_[inputs[layer]] ? 1 : 0;
+    inputs_at_a_time_ += there_[inputs[layer]] >= 0 ? 1 : 0;
+  if (replay_ != Replay::kSegment) held_.assign(bytes_.size(), 0);
   layer_ = -2;
   again_ = 0;
 }
 
 // As the pass does when backward comes to another layer (recompute.cpp).
 void PlanMeter::enter(int layer) {
-  if (replay_ != Replay::kSegment)
-    std::erase_if(made_, [&](ValueId v) {
-      if (held_[v] && layer >= 0) return false;
-      remade_[v] = -1;
-      return true;
-    });
   layer_ = layer;
-  if ((replay_ != Replay::kBisect && replay_ != Replay::kBinomial) || layer < 0) return;
+  if (replay_ == Replay::kSegment) return;
+  std::erase_if(made_, [&](ValueId v) {
+    if (held_[v] && layer >= 0) return false;
+    there_[v] = -1;
+    return true;
+  });
+  if (replay_ == Replay::kNothing || layer < 0) return;
   const std::vector<ValueId>& inputs = analysis_.layer_inputs();
-  const auto is_there = [&](int at) { return saved_[inputs[at]] || remade_[inputs[at]] >= 0; };
   int low = layer;
-  while (low > 0 && !is_there(low)) --low;
+  while (low > 0 && there_[inputs[low]] < 0) --low;
   int64_t free = inputs_at_a_time_;
-  for (int at = 0; at <= low; ++at) free -= is_there(at) ? 1 : 0;
+  for (int at = 0; at <= low; ++at) free -= there_[inputs[at]] >= 0 ? 1 : 0;
   std::fill(held_.begin(), held_.end(), 0);
   for (ValueId v : made_) held_[v] = 1;
   for (const int end = layer + 1; end - low > 1; --free) {
@@ -149,10 +149,11 @@ void PlanMeter::make(ValueId v) {
   to_make_.assign(1, producers_[v]);
   while (!to_make_.empty() && steps_.size() < kMostSteps) {
     const MeteredOp& op = ops_[to_make_.back()];
-    int missing = op.inputs;
-    while (missing < op.outputs && !is_missing(operands_[missing])) ++missing;
-    if (missing < op.outputs) {
-      to_make_.push_back(producers_[operands_[missing]]);
+    const ValueId* input = operands_.data() + op.inputs;
+    const ValueId* const end = operands_.data() + op.outputs;
+    while (input != end && there_[*input] >= 0) ++input;
+    if (input != end) {
+      to_make_.push_back(producers_[*input]);
       continue;
     }
     run_again(to_make_.back());
@@ -164,13 +165,15 @@ void PlanMeter::run_again(OpId id) {
   const MeteredOp& op = ops_[id];
   steps_.push_back({id, static_cast<int>(items_.size())});
   again_ += op.again;
-  for (int i = op.inputs; i < op.outputs; ++i) items_.push_back(current(operands_[i]));
+  for (int i = op.inputs; i < op.outputs; ++i) items_.push_back(there_[operands_[i]]);
   for (int o = op.outputs; o < op.end; ++o) {
     const ValueId v = operands_[o];
-    if (remade_[v] < 0) made_.push_back(v);
-    remade_[v] = values() + static_cast<Item>(origins_.size());
-    items_.push_back(remade_[v]);
-    origins_.push_back(v);
+    const auto clone = static_cast<Item>(item_bytes_.size());
+    item_bytes_.push_back(bytes_[v]);
+    items_.push_back(clone);
+    if (there_[v] == v) continue;  // saved: its clone was made beside another's
+    if (there_[v] < 0) made_.push_back(v);
+    there_[v] = clone;
   }
 }
 
@@ -181,10 +184,10 @@ std::optional<PlanMeter::Reading> PlanMeter::read(const DraftPlan& plan) {
     const MeteredOp& op = ops_[id];
     if (op.layer != layer_) enter(op.layer);
     for (int i = op.inputs; i < op.outputs; ++i)
-      if (is_missing(operands_[i])) make(operands_[i]);
+      if (there_[operands_[i]] < 0) make(operands_[i]);
     if (steps_.size() >= kMostSteps) return {};
     steps_.push_back({id, static_cast<int>(items_.size())});
-    for (int i = op.inputs; i < op.outputs; ++i) items_.push_back(current(operands_[i]));
+    for (int i = op.inputs; i < op.outputs; ++i) items_.push_back(there_[operands_[i]]);
     items_.insert(items_.end(), operands_.begin() + op.outputs, operands_.begin() + op.end);
   }
   return Reading{.again = again_, .device = peak()};
@@ -219,22 +222,19 @@ uint64_t PlanMeter::handed_over(const Step& step, int number) {
       continue;
     taken_.push_back(in);
     taken_.push_back(out);
-    sum += bytes_[value_of(in)];
+    sum += item_bytes_[in];
   }
   return sum;
 }
 
 uint64_t PlanMeter::peak() {
   const int count = static_cast<int>(steps_.size());
-  last_.assign(bytes_.size() + origins_.size(), -1);
-  const auto items = [&](int number) { return items_.data() + steps_[number].begin; };
-  const auto size = [&](int number) {
-    return ops_[steps_[number].op].end - ops_[steps_[number].op].inputs;
-  };
+  last_.assign(item_bytes_.size(), -1);
   waiting_.clear();
+  steps_.push_back({kNone, static_cast<int>(items_.size())});
   for (int number = 0; number < count; ++number)
-    for (int i = 0; i < size(number); ++i) {
-      const Item item = items(number)[i];
+    for (int i = steps_[number].begin; i < steps_[number + 1].begin; ++i) {
+      const Item item = items_[i];
       if (last_[item] < 0 && item < values() && producers_[item] < forward_) waiting_.push_back(item);
       last_[item] = number;
     }
@@ -242,14 +242,14 @@ uint64_t PlanMeter::peak() {
   for (ValueId v : waiting_) now += bytes_[v];
   for (int number = 0; number < count; ++number) {
     const MeteredOp& op = ops_[steps_[number].op];
-    const Item* all = items(number);
-    for (int o = op.outputs - op.inputs; o < size(number); ++o) now += bytes_[value_of(all[o])];
+    const int end = steps_[number + 1].begin;
+    for (int o = end - (op.end - op.outputs); o < end; ++o) now += item_bytes_[items_[o]];
     const uint64_t passed = op.in_place.empty() ? 0 : handed_over(steps_[number], number);
     most = std::max(most, now - passed + op.workspace);
-    for (int i = 0; i < size(number); ++i)
-      if (last_[all[i]] == number) {
-        last_[all[i]] = count;  // each once
-        now -= bytes_[value_of(all[i])];
+    for (int i = steps_[number].begin; i < end; ++i)
+      if (const Item item = items_[i]; last_[item] == number) {
+        last_[item] = count;  // each once
+        now -= item_bytes_[item];
       }
   }
   return most;

@@ -29,6 +29,8 @@ class PlanMeter {
   };
   // Nothing where a step would have too many ops, or ranks gather values again.
   std::optional<Reading> read(const DraftPlan& plan);
+  // Of the plan that was read last.
+  int64_t ops() const { return forward_ + static_cast<int64_t>(steps_.size()); }
   // Whether no program of a plan takes less.
   bool is_bound() const { return is_bound_; }
 
@@ -53,9 +55,6 @@ class PlanMeter {
   void note_forward();
   void begin(const DraftPlan& plan);
   void enter(int layer);
-  bool is_missing(ValueId v) const { return can_be_made_[v] && !saved_[v] && remade_[v] < 0; }
-  Item current(ValueId v) const { return saved_[v] || remade_[v] < 0 ? v : remade_[v]; }
-  ValueId value_of(Item item) const { return item < values() ? item : origins_[item - values()]; }
   Item values() const { return static_cast<Item>(bytes_.size()); }
   void make(ValueId v);
   void run_again(OpId id);
@@ -70,6 +69,7 @@ class PlanMeter {
   std::vector<ValueId> operands_;  // of ops
   std::vector<uint64_t> bytes_;    // by value: 0 for what does not count
   std::vector<char> can_be_made_;  // by value: by an op of forward
+  std::vector<Item> at_first_;     // by value: what is there of it where nothing is saved
   std::vector<char> one_stream_;   // by value
   std::vector<OpId> producers_;    // by value
   // Of forward where no value waits for backward, by op: bytes without storage that is taken over, and what may be.
@@ -79,14 +79,13 @@ class PlanMeter {
 
   // Of the plan that is read.
   Replay replay_ = Replay::kSegment;
-  std::vector<char> saved_;       // by value
-  std::vector<Item> remade_;      // by value: its newest clone, or -1
-  std::vector<char> held_;        // by value: its clone outlives the layer
-  std::vector<ValueId> made_;     // those of which there are clones
-  std::vector<Step> steps_;       // of backward
-  std::vector<Item> items_;
-  std::vector<ValueId> origins_;  // of items behind the graph's values
-  std::vector<int> last_;         // by item: the step behind which it is gone, or -1
+  std::vector<Item> there_;           // by value: itself, its newest clone, or -1 where it is missing
+  std::vector<char> held_;            // by value: its clone outlives the layer
+  std::vector<ValueId> made_;         // those of which there are clones
+  std::vector<Step> steps_;           // of backward
+  std::vector<Item> items_;           // of steps
+  std::vector<uint64_t> item_bytes_;  // by item, the graph's values first
+  std::vector<int> last_;             // by item: the step behind which it is gone, or -1
   std::vector<ValueId> waiting_;  // what backward reads as forward made it
   std::vector<uint64_t> more_;    // by op of forward: what waits from there on
   std::vector<OpId> to_make_;

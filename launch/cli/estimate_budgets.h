@@ -5,7 +5,8 @@
 
 namespace recollect {
 
-void print_policies(const Config& config, bool json);
+// `counts`: of lengths, which may be empty: then all that the run may meet are shown, and no epoch.
+void print_policies(const Config& config, const LengthCounts& counts, bool json);
 void print_pareto(const BudgetComparison& budgets, bool json);
 
 }  // namespace recollect

@@ -31,6 +31,7 @@
 #include "launch/report/memory_table.h"
 #include "launch/report/rank_report_json.h"
 #include "launch/report/report_command.h"
+#include "launch/train/count_lengths.h"
 
 namespace recollect {
 
@@ -41,7 +42,7 @@ using Json = nlohmann::ordered_json;
 struct EstimateOptions {
   bool json = false, compare = false, policies = false, pareto = false;
   std::array<bool, kSpellings<RunSize>.size()> largest = {};
-  std::string trace, html;
+  std::string trace, html, lengths;
 
   OptionTable options();
   int questions() const {
@@ -58,6 +59,8 @@ OptionTable EstimateOptions::options() {
   table.add_options()("compare", po::bool_switch(&compare),
                       "every activation checkpointing mode and switch, as one table")(
       "policies", po::bool_switch(&policies), "a memory budget's policies, by the length of sequences")(
+      "lengths", po::value(&lengths)->value_name("COUNTS"),
+      "with --policies, how often micro-batches of a length come, as 64:120,128:40; data: counted in the data")(
       "pareto", po::bool_switch(&pareto), "time against memory budget, for every mode; --html draws it");
   for (std::size_t i = 0; i < largest.size(); ++i)
     table.add_options()(fmt::format("max-{}", kSpellings<RunSize>[i]).c_str(), po::bool_switch(&largest[i]),
@@ -349,6 +352,11 @@ void print_largest(const Config& config, RunSize size, bool json) {
                 "use more tensor-parallel ranks, or activation checkpointing");
 }
 
+LengthCounts counts_of(const std::string& lengths, const Config& config) {
+  if (lengths.empty()) return {};
+  return lengths == "data" ? count_lengths(config) : read_length_counts(lengths, config);
+}
+
 }  // namespace
 
 OptionTable estimate_options() { return EstimateOptions().options(); }
@@ -360,6 +368,9 @@ void estimate_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
     throw Error(ExitCode::kConfiguration,
                 "--compare, --policies, --pareto and each --max-... are different questions",
                 "ask them one by one");
+  if (!chosen.lengths.empty() && !chosen.policies)
+    throw Error(ExitCode::kConfiguration, "--lengths says how often lengths come, which --policies alone shows",
+                "ask with --policies, or leave --lengths out");
   check_report_files(chosen.html, chosen.trace);
   resolve_planned_world(config);
   take_memory_of_machine(chosen, config);
@@ -367,7 +378,7 @@ void estimate_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
   if (chosen.pareto) budgets = compare_budgets(config);
   write_files(config, chosen, budgets ? budgets_chart(*budgets) : "");
   if (chosen.compare) return print_comparison(config, chosen.json);
-  if (chosen.policies) return print_policies(config, chosen.json);
+  if (chosen.policies) return print_policies(config, counts_of(chosen.lengths, config), chosen.json);
   if (budgets) return print_pareto(*budgets, chosen.json);
   for (std::size_t i = 0; i < chosen.largest.size(); ++i)
     if (chosen.largest[i]) return print_largest(config, static_cast<RunSize>(i), chosen.json);

@@ -1,6 +1,7 @@
 #include "launch/program/compare_budgets.h"
 
 #include <algorithm>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -39,47 +40,51 @@ LengthEstimate length_estimate(const Config& config, const TrainingProgram& trai
   return {length, training.program.predicted().arena_bytes(), step_seconds(config, training)};
 }
 
-// At most so many of them, the longest first.
-std::vector<BatchShape> some_shapes(const Config& config) {
+// The longest that the run may meet first: memory is reserved for it. Then those of `counts`, or at most so many of all.
+std::vector<BatchShape> some_shapes(const Config& config, const LengthCounts& counts) {
   const std::vector<BatchShape> all = all_batch_shapes(config);
+  std::vector<BatchShape> some{all.front()};
+  if (!counts.empty()) {
+    for (const BatchShape& shape : all)
+      if (shape.sequence_length < all.front().sequence_length && counts.contains(shape.sequence_length))
+        some.push_back(shape);
+    return some;
+  }
   const std::size_t count = std::min(kMostLengths, all.size());
-  std::vector<BatchShape> some;
-  for (std::size_t i = 0; i < count; ++i) some.push_back(all[i * all.size() / count]);
+  for (std::size_t i = 1; i < count; ++i) some.push_back(all[i * all.size() / count]);
   return some;
 }
 
-std::vector<std::string> first_layers(int64_t count) {
-  std::vector<std::string> layers;
-  for (int64_t layer = 0; layer < count; ++layer) layers.push_back(std::to_string(layer));
-  return layers;
-}
-
-// All of them where even that is too much.
-std::vector<std::string> fewest_layers(const PlannedRank& rank, const Config& config) {
-  int64_t low = 0, high = config.model.facts().layers.value;
-  while (high - low > 1) {
-    const int64_t middle = low + (high - low) / 2;
-    const TrainingProgram tried =
-        rank.require_plan(with_policy(config, BudgetPolicy::kFixed, first_layers(middle)));
-    (tried.program.predicted().arena_bytes() <= budget_of(config) ? high : low) = middle;
-  }
-  return first_layers(high);
-}
-
-PolicyEstimate policy_estimate(const PlannedRank& rank, const Config& config, BudgetPolicy policy,
-                               const std::vector<BatchShape>& shapes) {
-  PolicyEstimate column{.policy = std::string(name_of(policy))};
-  if (policy == BudgetPolicy::kFixed) {
-    column.recomputed = config.activation_checkpointing.recompute_layers;
-    if (column.recomputed.empty()) column.recomputed = fewest_layers(rank, config);
-  }
-  const Config changed = with_policy(config, policy, column.recomputed);
-  const TrainingProgram longest = rank.require_plan(changed);
+// Nothing where a length has no plan.
+std::optional<PolicyEstimate> lengths_with(const PlannedRank& rank, const Config& changed,
+                                           const std::vector<BatchShape>& shapes, PolicyEstimate column) {
+  const TrainingProgram longest = rank.plan(changed);
+  if (longest.checkpointed.refusal) return {};
   for (std::size_t i = shapes.size(); i-- > 1;)
     column.lengths.push_back(
         length_estimate(changed, rank.plan_shorter(changed, shapes[i], longest), shapes[i].sequence_length));
   column.lengths.push_back(length_estimate(changed, longest, shapes.front().sequence_length));
   return column;
+}
+
+PolicyEstimate policy_estimate(const PlannedRank& rank, const Config& config, BudgetPolicy policy,
+                               const std::vector<BatchShape>& shapes) {
+  PolicyEstimate column{.policy = std::string(name_of(policy))};
+  if (policy == BudgetPolicy::kFixed) column.recomputed = config.activation_checkpointing.recompute_layers;
+  const bool by_static = policy == BudgetPolicy::kFixed && column.recomputed.empty();
+  const Config changed =
+      with_policy(config, by_static ? BudgetPolicy::kStatic : policy, column.recomputed);
+  std::optional<PolicyEstimate> done = lengths_with(rank, changed, shapes, std::move(column));
+  if (!done) throw *rank.plan(changed).checkpointed.refusal;
+  return *std::move(done);
+}
+
+std::optional<PolicyEstimate> dtr_estimate(const PlannedRank& rank, const Config& config,
+                                           const std::vector<BatchShape>& shapes) {
+  Config changed = with_policy(config, BudgetPolicy::kDynamic);
+  changed.activation_checkpointing.mode = CheckpointingMode::kDtr;
+  changed.activation_checkpointing.host_memory_budget = 0;
+  return lengths_with(rank, changed, shapes, {.policy = "dtr"});
 }
 
 TrainingProgram plan_in_mode(const PlannedRank& rank, Config config, CheckpointingMode mode,
@@ -163,16 +168,22 @@ void check_trains(const Config& config, const char* option) {
 
 }  // namespace
 
-std::vector<PolicyEstimate> compare_policies(const Config& config) {
+std::vector<PolicyEstimate> compare_policies(const Config& config, const LengthCounts& counts) {
   check_trains(config, "--policies");
   if (budget_of(config) == 0)
     throw Error(ExitCode::kConfiguration, "--policies needs a budget that plans must fit",
                 "give activation_checkpointing.memory_budget or device.memory_limit");
   const PlannedRank rank(config, 0, 0);
-  const std::vector<BatchShape> shapes = some_shapes(config);
+  const std::vector<BatchShape> shapes = some_shapes(config, counts);
   std::vector<PolicyEstimate> columns;
   for (std::size_t i = 0; i < kSpellings<BudgetPolicy>.size(); ++i)
     columns.push_back(policy_estimate(rank, config, static_cast<BudgetPolicy>(i), shapes));
+  if (std::optional<PolicyEstimate> dtr = dtr_estimate(rank, config, shapes)) columns.push_back(*dtr);
+  const auto micro_batches = static_cast<double>(config.training.gradient_accumulation_steps);
+  for (PolicyEstimate& column : columns)
+    for (const LengthEstimate& at : column.lengths)
+      if (const auto count = counts.find(at.length); count != counts.end())
+        column.epoch_seconds += static_cast<double>(count->second) / micro_batches * at.step_seconds;
   return columns;
 }
 

@@ -1,5 +1,11 @@
 #include "launch/program/lengths.h"
 
+#include <charconv>
+#include <sstream>
+
+#include <fmt/format.h>
+
+#include "engine/data/loader.h"
 #include "launch/program/task.h"
 
 namespace recollect {
@@ -21,6 +27,43 @@ std::vector<BatchShape> all_batch_shapes(const Config& config) {
     shapes.back().sequence_length = length;
   }
   return shapes;
+}
+
+namespace {
+
+// Nothing but a whole number above 0, with spaces around it.
+int64_t whole_number(std::string_view text, const std::string& all) {
+  const auto begin = text.find_first_not_of(' '), end = text.find_last_not_of(' ');
+  int64_t number = 0;
+  if (begin != text.npos) {
+    text = text.substr(begin, end - begin + 1);
+    const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error == std::errc() && rest == text.data() + text.size() && number > 0) return number;
+  }
+  throw Error(ExitCode::kConfiguration,
+              fmt::format("--lengths wants lengths and how often they come, found '{}'", all),
+              "write --lengths \"64:120, 128:40\", or --lengths data to have them counted");
+}
+
+}  // namespace
+
+LengthCounts read_length_counts(const std::string& text, const Config& config) {
+  LengthCounts counts;
+  std::istringstream parts(text);
+  for (std::string part; std::getline(parts, part, ',');) {
+    const auto colon = std::min(part.find(':'), part.size());
+    const std::string_view of(part);
+    const int64_t length = whole_number(of.substr(0, colon), text),
+                  count = whole_number(colon < of.size() ? of.substr(colon + 1) : "", text),
+                  most = config.data.sequence_length;
+    if (length > most)
+      throw Error(ExitCode::kConfiguration,
+                  fmt::format("--lengths has a length of {}, and data.sequence_length is {}", length, most),
+                  "raise data.sequence_length, or leave that length out");
+    counts[padded_length(length, length_multiple(config), most)] += count;
+  }
+  if (counts.empty()) whole_number("", text);
+  return counts;
 }
 
 }  // namespace recollect

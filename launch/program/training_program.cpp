@@ -1,10 +1,12 @@
 #include "launch/program/training_program.h"
 
 #include <algorithm>
+#include <limits>
 
 #include <fmt/format.h>
 #include <omp.h>
 
+#include "checkpointing/choose.h"
 #include "checkpointing/collective_pieces.h"
 #include "checkpointing/device_file.h"
 #include "checkpointing/planner/any_plan.h"
@@ -266,7 +268,8 @@ class Trials {
     target.plan = &plan;
     last_ = complete(config_, mesh_, built_, target, true);
     if (last_.checkpointed.refusal) return nullptr;
-    if (moves == Moves::kChosen && last_.program.predicted().arena_bytes() <= budgets_.device)
+    if (moves == Moves::kChosen && last_.program.predicted().arena_bytes() <= budgets_.device &&
+        may_pay_to_move())
       move_as_it_pays(target);
     const MemoryLedger& memory = last_.program.predicted();
     if (memory.host_saved_bytes <= budgets_.host && memory.disk_bytes <= budgets_.disk &&
@@ -274,7 +277,10 @@ class Trials {
       smallest_ = memory;
     return &last_;
   }
-  void keep_last() { kept_ = std::move(last_); }
+  void keep_last() {
+    kept_seconds_ = simulate(last_.program.graph, last_.program.schedule, last_.device, 1).step_seconds;
+    kept_ = std::move(last_);
+  }
   // The one that was kept, with the kernels that the target asks for.
   TrainingProgram take_kept(const Target& target) {
     if (target.compile != compile_without_kernels)
@@ -293,14 +299,21 @@ class Trials {
   const ModelGraph& built_;
   const PlanBudgets budgets_;
   const TakenOver disks_;
+  // Other moves spare waits at best, and that must make the plan better than the best so far.
+  bool may_pay_to_move() const {
+    if (last_.checkpointed.choices.empty()) return false;
+    const Simulation step = simulate(last_.program.graph, last_.program.schedule, last_.device, 1);
+    const double waits = step.total_exposed_seconds();
+    return waits > kLeastGain * step.step_seconds && step.step_seconds - waits < kept_seconds_;
+  }
   // What was left open of moves is simulated: that takes longer than to see that even the least is over the budget.
   void move_as_it_pays(const Target& target) {
-    if (last_.checkpointed.choices.empty()) return;
     TrainingProgram chosen = complete(config_, mesh_, built_, target, false);
     if (chosen.program.predicted().arena_bytes() <= budgets_.device) last_ = std::move(chosen);
   }
 
   TrainingProgram last_, kept_;
+  double kept_seconds_ = std::numeric_limits<double>::infinity();
   MemoryLedger smallest_;
 };
 

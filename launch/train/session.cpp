@@ -20,6 +20,7 @@
 #include "launch/program/load_weights.h"
 #include "launch/program/task.h"
 #include "launch/train/inputs.h"
+#include "launch/train/loader_options.h"
 #include "launch/train/open_data.h"
 
 namespace recollect {
@@ -27,18 +28,6 @@ namespace recollect {
 namespace {
 
 constexpr int64_t kStepsToTell = 10;     // a slow rank
-constexpr int64_t kGroupedBatches = 50;  // as many as Transformers sorts at a time
-
-LoaderOptions loader_options(const Config& config, const Mesh& mesh) {
-  return {
-      .micro_batch_size = config.training.micro_batch_size,
-      .accumulation_steps = config.training.gradient_accumulation_steps,
-      .data_rank = mesh.data_rank(),
-      .data_size = mesh.data_size(),
-      .prefetch = config.data.prefetch,
-      .pad_to_multiple_of = length_multiple(config),
-      .group_window = config.data.group_by_length ? kGroupedBatches * config.training.global_batch_size : 0};
-}
 
 LossScale loss_scale(const Config::Training& t) {
   if (!t.scales_loss()) return LossScale::fixed(1);
@@ -162,7 +151,7 @@ void Session::begin_data() {
   data_remarks_ = data_.training.remarks;
   if (const Dataset* const samples = data_.training.dataset.get()) {
     const SampleOrder order(samples->size(), static_cast<uint64_t>(config_.data.seed), config_.data.shuffle);
-    LoaderOptions options = loader_options(config_, mesh_);
+    LoaderOptions options = loader_options(config_, mesh_.data_rank(), mesh_.data_size());
     options.start_step = first_batch_;
     loader_ = std::make_unique<Loader>(*samples, *task_.collator, order, options);
   }

@@ -95,8 +95,10 @@ class Planned {
     const PlanFloor floor(of.graph, of.saved, bounds, residences.partition);
     const auto add_plan = [&](const DraftPlan& plan) {
       add(bounds.of(plan), floor, to_yaml(plan_of(plan, of.graph, of.saved)));
-      if (const std::optional<PlanBounds> closer = bounds.closer(plan))
+      if (const std::optional<PlanBounds> closer = bounds.closer(plan)) {
         add(*closer, floor, to_yaml(plan_of(plan, of.graph, of.saved)));
+        ++metered_;
+      }
     };
     const std::vector<Candidate> found = list_candidates(of, bounds, PlanBudgets::kAny, PlanBudgets::kAny);
     for (std::size_t i = 0; i < found.size(); i += step) add_plan(found[i].plan);
@@ -110,6 +112,7 @@ class Planned {
     Taken taken;
   };
   const std::vector<Tried>& tried() const { return tried_; }
+  int metered() const { return metered_; }  // of these, by the meter: each behind the same plan's other bounds
   const Taken& all() const { return all_; }
   TrainingProgram within(uint64_t bytes, const Words& more) const {
     return rank_.plan(planned(yaml_, words_ + more + budget(bytes)));
@@ -159,6 +162,7 @@ class Planned {
   Taken all_;
   std::map<std::string, Taken> known_;
   std::vector<Tried> tried_;
+  int metered_ = 0;
 };
 
 void expect_true(const Planned& planned) {
@@ -206,7 +210,7 @@ struct Tested {
   Residences residences;
 };
 
-// Every answer is the best of all candidates that fit, and no faster than its own bound says.
+// Every answer is at least as good as all candidates that fit, and no faster than its own bound says.
 TEST(PlanBounds, LoseNoAnswer) {
   for (const auto& [model, words, residences] :
        {Tested{kGpt2, {}, {}}, Tested{kBert, {}, {}}, Tested{kGpt2, {}, {.host = true}},
@@ -228,7 +232,8 @@ TEST(PlanBounds, LoseNoAnswer) {
       ASSERT_EQ(answer.checkpointed.refusal.has_value(), std::get<0>(best) == 1e9) << percent;
       if (answer.checkpointed.refusal) continue;
       const Taken taken = taken_by(answer);
-      EXPECT_EQ(std::tuple(taken.seconds, taken.device), best) << percent;
+      EXPECT_LE(std::tuple(taken.seconds, taken.device), best) << percent;
+      EXPECT_LE(taken.device, budget) << percent;
       const double below = lower_bound_of(answer);
       EXPECT_LE(below, 1e3 * taken.seconds + 1e-3) << percent;
       close += below > 0.97e3 * taken.seconds ? 1 : 0;
@@ -277,7 +282,7 @@ TEST(PlanBounds, LoseNoAnswerWhereMemoryHasLevels) {
     const TrainingProgram answer = planned.within(budget, {});
     if (answer.checkpointed.refusal) continue;
     const Taken taken = taken_by(answer);
-    EXPECT_EQ(std::tuple(taken.seconds, taken.device), best) << percent;
+    EXPECT_LE(std::tuple(taken.seconds, taken.device), best) << percent;
     EXPECT_LE(taken.seconds, before) << percent;
     const double below = lower_bound_of(answer);
     EXPECT_LE(below, 1e3 * taken.seconds + 1e-3) << percent;
@@ -285,6 +290,28 @@ TEST(PlanBounds, LoseNoAnswerWhereMemoryHasLevels) {
     before = taken.seconds;
   }
   EXPECT_LT(before, planned.all().seconds) << "mode none is the fastest here: nothing is tested";
+}
+
+// The meter says what programs take: their seconds, and their bytes but for the gaps of a layout.
+TEST(PlanMeter, ReadsWhatProgramsTake) {
+  for (const auto& [model, words] :
+       {std::pair<const char*, Words>{kGpt2, {}}, {kBert, {}}, {kLlama, {"training.precision=bf16"}}}) {
+    SCOPED_TRACE(model);
+    const Planned planned(std::string(model) + kRun, words, {}, 40, 60);
+    ASSERT_GT(planned.metered(), 60);
+    int exact = 0;
+    const auto& tried = planned.tried();
+    for (std::size_t i = 1; i < tried.size(); ++i) {
+      const auto& [bounds, floor, taken] = tried[i];
+      if (tried[i - 1].taken.seconds != taken.seconds || tried[i - 1].taken.device != taken.device) continue;
+      const uint64_t device = taken.device - taken.persistent;
+      EXPECT_NEAR(bounds.seconds, taken.seconds - planned.all().beside, 1e-9 * taken.seconds);
+      EXPECT_LE(bounds.device, device);
+      exact += bounds.device == device ? 1 : 0;
+      ++i;
+    }
+    EXPECT_GT(exact, planned.metered() * 9 / 10);
+  }
 }
 
 // Whatever a plan saves and wherever that waits.

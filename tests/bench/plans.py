@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+"""Holds mode auto's plans against everything else that fits the same budget, and prints one row a model.
+
+Budgets: what each named mode takes and even steps (`recollect estimate --pareto`), and some drawn between the least budget and
+what mode full takes. Held against: every named mode that fits, dtr in that budget, auto in the smaller budgets, and plans made
+here by hand: in each model's own cuts (one value of a layer saved in every layer, in every second or every third one, or in all
+but a few), with each replay. Nothing is trained and nothing is measured but the planner's own processor time, so that the
+figures are the same everywhere, but for that. The exit status is 1 where auto is slower than something by more than --gap.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+AC = "activation_checkpointing."
+GPT2 = "model: {{type: gpt2, vocab_size: 1000, n_positions: 128, n_embd: {1}, n_layer: {0}, n_head: 4{2}}}"
+BERT = (
+    "task: sequence_classification\nmodel: {{type: bert, vocab_size: 1000, max_position_embeddings: 128, hidden_size: {1}, "
+    "num_hidden_layers: {0}, num_attention_heads: 4, intermediate_size: {3}, num_labels: 2{2}}}"
+)
+LLAMA = (
+    "model: {{type: llama, vocab_size: 1000, max_position_embeddings: 128, hidden_size: {1}, num_hidden_layers: {0}, "
+    "num_attention_heads: 4, num_key_value_heads: 2, intermediate_size: {3}{2}}}"
+)
+NO_DROPOUT = ", resid_pdrop: 0.0, embd_pdrop: 0.0, attn_pdrop: 0.0"
+MODELS = {
+    "gpt2 6": GPT2.format(6, 64, NO_DROPOUT),
+    "gpt2 12": GPT2.format(12, 64, ""),
+    "gpt2 24": GPT2.format(24, 32, ""),
+    "bert 4": BERT.format(4, 64, "", 256),
+    "bert 8": BERT.format(8, 64, "", 256),
+    "bert 12": BERT.format(12, 128, ", hidden_dropout_prob: 0.0, attention_probs_dropout_prob: 0.0", 512),
+    "bert 24": BERT.format(24, 32, "", 128),
+    "llama 6": LLAMA.format(6, 64, "", 172),
+    "llama 12": LLAMA.format(12, 64, "", 172),
+}
+RUN = """
+device: {backend: cpu, threads: 1}
+training: {micro_batch_size: 4, max_steps: 2}
+optimizer: {name: sgd, learning_rate: 1e-2}
+data: {format: random, sequence_length: 128}
+"""
+
+
+class Model:
+    def __init__(self, binary: Path, folder: Path, name: str, yaml: str) -> None:
+        self.binary, self.config = binary, folder / (name.replace(" ", "") + ".yaml")
+        self.plan = folder / "plan.yaml"
+        self.config.write_text(yaml + RUN, encoding="utf-8")
+        self.taken: list[tuple[int, float, str]] = []  # bytes, seconds, what
+
+    def run(self, *words: str) -> tuple[dict | list | None, float, str]:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+        done = subprocess.run([self.binary, "estimate", self.config, *words, "--json"], capture_output=True, text=True, check=False)
+        seconds = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+        return (json.loads(done.stdout) if done.returncode == 0 else None), seconds, done.stderr
+
+    def takes(self, *words: str) -> tuple[int, float] | None:
+        found, self.seconds, _ = self.run(*words)
+        return (found["memory"]["arena"], found["step_seconds"]) if found else None
+
+    def note(self, what: str, *words: str) -> None:
+        if taken := self.takes(*words):
+            self.taken.append((*taken, what))
+
+    def by_hand(self) -> None:
+        """Each op's value as the one that all layers save, in fewer and fewer of them."""
+        text = subprocess.run([self.binary, "explain", self.config], capture_output=True, text=True, check=True).stdout
+        names = [line.split(":")[0].strip() for line in text.splitlines() if re.match(r"  layer\d+/.*: device$", line)]
+        count = 1 + max(int(re.match(r"layer(\d+)", name)[1]) for name in names)
+        kinds = sorted({name.split("/", 1)[1] for name in names})
+        cuts = [kind for kind in kinds if re.search(r"(residual|norm)$", kind)]
+        for cut in cuts:
+            sets = [range(first, count, stride) for stride in (1, 2, 3) for first in (0, 1)]
+            sets += [[n for n in range(count) if n not in range(1, 2 * less, 2)] for less in range(1, count // 2)]
+            for layers in sets:
+                for replay in ("segment", "nothing", "binomial"):
+                    lines = [f"  layer{n}/{cut}: device\n" for n in layers if f"layer{n}/{cut}" in names]
+                    self.plan.write_text(f"replay: {replay}\nvalues:\n  layer*: recompute\n" + "".join(lines), encoding="utf-8")
+                    self.note(f"{cut} in {len(lines)}, {replay}", f"{AC}plan={self.plan}")
+
+    def least(self) -> int:
+        _, _, error = self.run(f"{AC}mode=auto", f"{AC}memory_budget=1")
+        return int(re.search(r"that works is (\d+)", error)[1])
+
+
+def budgets_of(model: Model, drawn: int, source: random.Random) -> list[int]:
+    rows, _, error = model.run("--pareto")
+    if rows is None:
+        sys.exit(error)
+    full = model.takes(f"{AC}mode=full")[0]
+    least = model.least()
+    return sorted({row["budget"] for row in rows} | {source.randint(least, full) for _ in range(drawn)})
+
+
+def compare(model: Model, name: str, args: argparse.Namespace, source: random.Random) -> float:
+    budgets = budgets_of(model, args.drawn, source)
+    none = model.takes()[1]
+    for mode in ("none", "full", "sqrt", "recursive", "constant_memory", "selective"):
+        model.note(mode, f"{AC}mode={mode}")
+    for k in (2, 3, 4):
+        model.note(f"every_k {k}", f"{AC}mode=every_k", f"{AC}k={k}")
+    if not args.no_hand:
+        model.by_hand()
+    most, worst, unused, slow, better_dtr, fits = -1.0, "", [], 0.0, 0.0, 0
+    for budget in budgets:
+        auto = model.takes(f"{AC}mode=auto", f"{AC}memory_budget={budget}")
+        slow = max(slow, model.seconds)
+        dtr = model.takes(f"{AC}mode=dtr", f"{AC}memory_budget={budget}")
+        if auto is None:
+            sys.exit(f"{name}: no plan in {budget}")
+        if auto[0] > budget:
+            sys.exit(f"{name}: over the budget of {budget}")
+        others = [(seconds, what) for size, seconds, what in model.taken if size <= budget]
+        others += [(dtr[1], "dtr")] if dtr else []
+        seconds, what = min(others, default=(float("inf"), ""))
+        gap = 100 * (auto[1] - seconds) / none
+        if args.verbose:
+            print(f"{name} {budget}: {100 * (auto[1] / none - 1):+.2f} %, best other {gap:+.2f} pp ({what})", file=sys.stderr)
+        if gap > most:
+            most, worst = gap, f"{what} in {budget}"
+        fits += gap <= args.gap
+        better_dtr = max(better_dtr, 100 * (dtr[1] - auto[1]) / none if dtr else 0)
+        unused.append(100 * (budget - auto[0]) / budget)
+        model.taken.append((*auto, f"auto in {budget}"))
+    unused.sort()
+    print(
+        f"| {name} | {len(budgets)} | {fits} | {most:+.3f} ({worst}) | {better_dtr:.1f} | {unused[len(unused) // 2]:.2f} | "
+        f"{unused[-1]:.2f} | {1e3 * slow:.0f} |",
+        flush=True,
+    )
+    return most
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--binary", type=Path, default=ROOT / "build/cpu/recollect")
+    parser.add_argument("--drawn", type=int, default=11, help="budgets between the least and full, of each model")
+    parser.add_argument("--gap", type=float, default=0.1, help="percentage points of a step without recomputation")
+    parser.add_argument("--only", default="", help="models whose name contains this")
+    parser.add_argument("--no-hand", action="store_true", help="without plans made by hand")
+    parser.add_argument("--verbose", action="store_true")
+    args = parser.parse_args()
+    print("| model | budgets | auto at most the gap behind | most behind, pp | most before dtr, pp | unused, median % | most % | ms |")
+    print("|---|---|---|---|---|---|---|---|", flush=True)
+    source, most = random.Random(7), -1.0
+    with tempfile.TemporaryDirectory(prefix="recollect-plans-") as folder:
+        for name, yaml in MODELS.items():
+            if args.only in name:
+                most = max(most, compare(Model(args.binary.resolve(), Path(folder), name, yaml), name, args, source))
+    return 1 if most > args.gap else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
