@@ -106,14 +106,60 @@ class Installed(unittest.TestCase):
         self.assertIn("device.memory_limit", too_much.exception.message)
         with self.assertRaises(self.recollect.InputError):
             self.recollect.load(self.folder)
-        with self.assertRaises(self.recollect.StorageError):  # of another run
-            self.train().wait()
-            self.train({"training.max_steps": 3}).wait()
+        with self.assertRaises(self.recollect.StorageError):
+            self.train({"output_dir": "/proc/none"}).wait()
+
+    def test_errors_name_the_mapping(self):
+        for change, where in (({"training": {"max_stps": 3}}, "training.max_stps: unknown key"),
+                              ({"data": {"format": "jsonl", "path": "none.jsonl", "sequence_length": 8}},
+                               "data.path: there is no file or folder none.jsonl"),
+                              ({"logging": {"report_to": ["jsonl", "wandb"]}}, "logging.report_to"),
+                              ({"lots": 1}, "lots: unknown key 'lots'")):
+            with self.assertRaises(self.recollect.RecollectError) as refused:
+                self.recollect.train({**CONFIG, **change}).wait()
+            self.assertTrue(str(refused.exception).startswith(where), str(refused.exception))
+            self.assertNotIn("/proc/", str(refused.exception))
+
+    def test_a_cell_is_run_twice(self):
+        self.assertEqual(len(self.train().wait().steps), 4)
+        self.assertEqual(len(self.train({"training.max_steps": 3}).wait().steps), 3)
+        self.assertEqual(len(self.recollect.load(self.folder / "out/earlier/1").steps), 4)
+        interrupted = self.train({"training.max_steps": 10 ** 6})
+        self.assertEqual(next(interrupted).step, 1)
+        self.assertEqual(len(self.train().wait().steps), 4)
+        self.assertIsNotNone(interrupted._process.poll())
+
+    def test_generates_and_predicts(self):
+        self.assertEqual(self.recollect.__version__, output_of(self.recollect.program(), "--version").split()[1].rstrip(","))
+        run = self.train({"model.vocab_size": 256, "checkpoint.save_model": True}).wait()
+        same = {"tokenizer": "bytes", "max_new_tokens": 20}
+        two = self.recollect.generate(run, ["ab", "c\nd"], **same)
+        self.assertEqual([(one.prompt, len(one.ids)) for one in two], [("ab", 20), ("c\nd", 20)])
+        self.assertEqual(self.recollect.generate(run.model, "ab", **same)[0].text, two[0].text)
+        self.assertEqual([one.ids for one in self.recollect.generate(run, ["ab", "x"], **same)][0], two[0].ids)
+        with self.assertRaises(self.recollect.InputError):
+            self.recollect.generate(run, "ab", crop=False, **same)
+        rows = [{"text": "a b", "label": "no"}, {"text": "b a a", "label": "yes"}]
+        (self.folder / "rows.jsonl").write_text("".join(json.dumps(one) + "\n" for one in rows))
+        (self.folder / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\n")
+        bert = {"task": "sequence_classification",
+                "model": {"type": "bert", "vocab_size": 9, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2,
+                          "intermediate_size": 12, "max_position_embeddings": 8},
+                "data": {"format": "jsonl", "path": self.folder / "rows.jsonl", "tokenizer": self.folder / "vocab.txt",
+                         "columns": {"text": "text", "label": "label"}}, "training": {"max_steps": 1},
+                "checkpoint": {"save_model": True}, "output_dir": self.folder / "bert"}
+        trained = self.recollect.train(bert).wait()
+        said = self.recollect.predict(bert, [{"id": 7, "text": "a b"}, {"id": "8", "text": "b a a"}])
+        self.assertEqual([one["id"] for one in said], [7, "8"])
+        self.assertAlmostEqual(sum(said[1]["probabilities"]), 1)
+        plain = self.recollect.predict(trained, self.folder / "rows.jsonl")
+        self.assertEqual([one["probabilities"] for one in plain], [one["probabilities"] for one in said])
 
     def test_stops_with_its_state_saved(self):
         endless = {"training.max_steps": 10 ** 6, "snapshot.every_steps": 10 ** 5}
         training = self.train(endless)
-        self.assertEqual(next(training).step, 1)
+        step = next(training).step
+        self.assertEqual(step, 1)
         training.stop()
         with self.assertRaises(self.recollect.Preempted) as preempted:
             for last in training:

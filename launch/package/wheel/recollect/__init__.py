@@ -7,15 +7,19 @@ YAML file or a mapping of the same form; `overrides` sets keys by their full nam
     for said in recollect.train("config.yaml"):
         print(said.step, said.loss)
     print(recollect.load("runs/a").results)
+    print(recollect.generate("config.yaml", "Once upon").pop().text)
 """
+from ._apply import Continuation, generate, predict
 from ._estimate import Estimate, Phase, estimate
 from ._program import (ConfigurationError, DeviceMemoryError, HostMemoryError, InputError, IntegrityError, NumericsError,
-                       PeerLost, Preempted, RanksDisagree, RecollectError, StorageError, program)
+                       PeerLost, Preempted, RanksDisagree, RecollectError, StorageError, program, version)
 from ._runs import Evaluation, Results, Run, Step, load
 from ._train import Training, train
 
+__version__ = version()
+
 __all__ = [
-    "ConfigurationError", "DeviceMemoryError", "Estimate", "Evaluation", "HostMemoryError", "InputError", "IntegrityError",
-    "NumericsError", "PeerLost", "Phase", "Preempted", "RanksDisagree", "RecollectError", "Results", "Run", "Step",
-    "StorageError", "Training", "estimate", "load", "program", "train",
+    "ConfigurationError", "Continuation", "DeviceMemoryError", "Estimate", "Evaluation", "HostMemoryError", "InputError",
+    "IntegrityError", "NumericsError", "PeerLost", "Phase", "Preempted", "RanksDisagree", "RecollectError", "Results", "Run",
+    "Step", "StorageError", "Training", "estimate", "generate", "load", "predict", "program", "train",
 ]

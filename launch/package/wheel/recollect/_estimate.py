@@ -38,8 +38,8 @@ class Estimate:
 
 def estimate(config: Config, overrides: Overrides | None = None) -> Estimate:
     """Predicts memory and step time without training. Raises a RecollectError."""
-    with words_of(config, overrides) as words:
-        said: dict[str, Any] = json.loads(run(["estimate", *words, "--json"]))
+    with words_of(config, overrides) as (words, names):
+        said: dict[str, Any] = json.loads(run(["estimate", *words, "--json"], names))
     memory = said["memory"]
     work = said["per_micro_batch"]
     resident = said.get("resident", {}).get("predicted", 0)

@@ -2,11 +2,12 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.metadata
 import json
 import os
 import pathlib
+import re
 import subprocess
-import tempfile
 from typing import Any, Iterator, Mapping, Sequence, Union
 
 Config = Union[str, "os.PathLike[str]", Mapping[str, Any]]
@@ -76,6 +77,14 @@ def program() -> pathlib.Path:
     return pathlib.Path(__file__).resolve().parent / "bin" / "recollect"
 
 
+def version() -> str:
+    """Of this package, which is that of its program."""
+    try:
+        return importlib.metadata.version("recollect")
+    except importlib.metadata.PackageNotFoundError:  # it is not installed: somebody has put its folder in the path
+        return run(["--version"]).split()[1].rstrip(",")
+
+
 def error_of(status: int, said: str) -> RecollectError:
     """Of a process's status as `subprocess` has it, where a signal counts as minus its number."""
     code = 128 - status if status < 0 else status
@@ -85,12 +94,13 @@ def error_of(status: int, said: str) -> RecollectError:
     return _ERRORS.get(code, RecollectError)(code, message or f"recollect ended with exit code {code}")
 
 
-def run(words: Sequence[str]) -> str:
-    """What the program writes to its output. Raises a RecollectError."""
-    done = subprocess.run([str(program()), *words], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                          encoding="utf-8", errors="replace")
+def run(words: Sequence[str], names: Names | None = None, asked: str = "") -> str:
+    """What the program writes to its output, where `asked` is its input. Raises a RecollectError, in which `names` say what
+    a mapping's file is called."""
+    done = subprocess.run([str(program()), *words], input=asked, capture_output=True, text=True, encoding="utf-8",
+                          errors="replace")
     if done.returncode != 0:
-        raise error_of(done.returncode, done.stderr)
+        raise error_of(done.returncode, names.of_mapping(done.stderr) if names else done.stderr)
     return done.stdout
 
 
@@ -101,15 +111,57 @@ def _value(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=os.fspath)
 
 
+def _lines(value: Any, path: str, indent: str, end: str, to: list[tuple[str, str]]) -> None:
+    """JSON with a line for each value, and whose value that is: "data.path", "data.labels[2]"."""
+    items: list[tuple[str, Any, str]]
+    if isinstance(value, Mapping):
+        items = [(f"{json.dumps(str(key), ensure_ascii=False)}: ", inner, f"{path}.{key}" if path else str(key))
+                 for key, inner in value.items()]
+        brackets = "{}"
+    elif isinstance(value, (list, tuple)):
+        items = [("", inner, f"{path}[{number}]") for number, inner in enumerate(value)]
+        brackets = "[]"
+    else:
+        to.append((indent + json.dumps(value, ensure_ascii=False, default=os.fspath) + end, path))
+        return
+    to.append((indent + brackets[0], path))
+    for number, (begin, inner, its_path) in enumerate(items):
+        first = len(to)
+        _lines(inner, its_path, indent + " ", "," if number + 1 < len(items) else "", to)
+        line, whose = to[first]
+        to[first] = (line[:len(indent) + 1] + begin + line[len(indent) + 1:], whose)
+    to.append((indent + brackets[1] + end, path))
+
+
+class Names:
+    """What the program calls places in the file that a mapping was written to, and what they are called by who wrote it."""
+
+    def __init__(self, file: str, paths: Sequence[str]) -> None:
+        self._place = re.compile(re.escape(file) + r"(?::(\d+))?(?::\d+)?")
+        self._paths = paths
+
+    def of_mapping(self, said: str) -> str:
+        def name(place: re.Match[str]) -> str:
+            line = int(place[1] or 0)
+            return (self._paths[line - 1] if 0 < line <= len(self._paths) else "") or "the configuration"
+        named = self._place.sub(name, said)
+        return re.sub(r"(?m)^((?:recollect: )?)([\w.\[\]]+): \2(?=[: ])", r"\1\2", named)  # messages name keys too
+
+
 @contextlib.contextmanager
-def words_of(config: Config, overrides: Overrides | None) -> Iterator[list[str]]:
-    """The words behind a command. A mapping is a file as long as they are needed: JSON, which YAML includes."""
+def words_of(config: Config, overrides: Overrides | None) -> Iterator[tuple[list[str], Names | None]]:
+    """The words behind a command. A mapping is a file as long as they are needed, in memory: JSON, which YAML includes."""
     words = [f"{key}={_value(value)}" for key, value in (overrides or {}).items()]
     if not isinstance(config, Mapping):
-        yield [os.fspath(config), *words]
+        yield [os.fspath(config), *words], None
         return
-    with tempfile.TemporaryDirectory(prefix="recollect-") as folder:
-        path = os.path.join(folder, "config.json")
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump(config, file, ensure_ascii=False, default=os.fspath)
-        yield [path, *words]
+    lines: list[tuple[str, str]] = []
+    _lines(config, "", "", "", lines)
+    descriptor = os.memfd_create("configuration")
+    try:
+        with open(descriptor, "w", encoding="utf-8", closefd=False) as file:
+            file.writelines(f"{line}\n" for line, _ in lines)
+        path = f"/proc/{os.getpid()}/fd/{descriptor}"
+        yield [path, *words], Names(path, [whose for _, whose in lines])
+    finally:
+        os.close(descriptor)

@@ -12,12 +12,14 @@ import signal
 import subprocess
 import tempfile
 import threading
+import weakref
 from types import TracebackType
 from typing import IO, Iterator
 
-from ._program import Config, Overrides, error_of, program, run, words_of
+from ._program import Config, Names, Overrides, error_of, program, run, words_of
 from ._runs import Evaluation, Run, Step, load, metric_of
 
+_going_on: weakref.WeakValueDictionary[str, Training] = weakref.WeakValueDictionary()  # by their folders
 _BETWEEN_LOOKS = 0.05  # seconds
 _GRACE = 30.0  # seconds, as Slurm and Kubernetes leave
 
@@ -26,9 +28,10 @@ class Training(Iterator["Step | Evaluation"]):
     """A run that goes on in processes of its own. Behind its last line the iterator ends, or raises a RecollectError. Who
     stops to iterate calls `close`, as leaving a `with` block does."""
 
-    def __init__(self, words: list[str], settings: dict[str, str], ranks: int, verbose: bool,
+    def __init__(self, words: list[str], names: Names | None, settings: dict[str, str], ranks: int, verbose: bool,
                  resources: contextlib.ExitStack) -> None:
         self._output_dir = os.path.abspath(settings["output_dir"])
+        self._names = names
         self._errors = ""
         self._resources = resources
         self._status: int | None = None
@@ -103,6 +106,8 @@ class Training(Iterator["Step | Evaluation"]):
             self._thread.join()
             self._said.seek(0)
             self._errors = self._said.read().decode("utf-8", "replace")
+            if self._names:
+                self._errors = self._names.of_mapping(self._errors)
             self._resources.close()
         return self._status, self._errors
 
@@ -110,11 +115,17 @@ class Training(Iterator["Step | Evaluation"]):
 def train(config: Config, overrides: Overrides | None = None, *, ranks: int = 1, verbose: bool = False) -> Training:
     """Begins to train, on `ranks` processes of this machine, and yields a Step or Evaluation as each is done. `verbose`
     shows what the program says on its standard output. Raises a RecollectError where the configuration is refused at once,
-    else while one iterates."""
+    else while one iterates. A training of this process that still writes to the same folder is closed first, as where a
+    notebook's cell was interrupted and is run again; the files of one that has ended move to the folder's `earlier`."""
     with contextlib.ExitStack() as resources:
-        words = resources.enter_context(words_of(config, overrides))
-        settings = _settings(run(["config", "show", *words]))
-        return Training(words, settings, ranks, verbose, resources.pop_all())
+        words, names = resources.enter_context(words_of(config, overrides))
+        settings = _settings(run(["config", "show", *words], names))
+        output_dir = os.path.realpath(settings["output_dir"])
+        if (before := _going_on.get(output_dir)) is not None:
+            before.close()
+        training = Training(words, names, settings, ranks, verbose, resources.pop_all())
+        _going_on[output_dir] = training
+        return training
 
 
 def _settings(shown: str) -> dict[str, str]:
