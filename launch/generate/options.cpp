@@ -99,8 +99,7 @@ OptionTable options_into(GenerateOptions& read, OtherGenerateWords& other) {
       "seed", po::value<int64_t>()->notifier(given(other.seed))->value_name("S"), "of what is drawn")(
       "tokenizer", po::value(&read.tokenizer)->value_name("PATH|bytes"),
       "the model's own where not given; bytes: as data.format text")(
-      "no-crop", po::bool_switch(&read.refuses_long),
-      "refuses more tokens than the model takes; else each follows the latest that it takes")(
+      "no-crop", po::bool_switch(&read.refuses_long), "refuses more tokens than the model takes")(
       "json", po::bool_switch(&read.json), "an object for each prompt, with times and memory")(
       "verbose", po::bool_switch(&read.verbose), "times and memory, on standard error");
   return table;

@@ -18,9 +18,7 @@ std::optional<TableFormat> table_format(DataFormat format) {
   return {};
 }
 
-bool is_blank(std::string_view line) { return line.find_first_not_of(" \t\r") == std::string_view::npos; }
-
-// Of ids or of words: what the sample is, and not what its owner knows it by.
+// Of words or of endings: what the sample is, and not what its owner knows it by.
 bool is_list(const Json& value) { return value.is_array(); }
 
 }  // namespace
@@ -28,8 +26,7 @@ bool is_list(const Json& value) { return value.is_array(); }
 InputRows::InputRows(const Config& config, const OpenedData& data) : places_(data.rows) {
   const DataFormat format = config.evaluation.format;
   const std::optional<TableFormat> table = table_format(format);
-  if (!table && format != DataFormat::kJsonl) return;
-  const bool all_lines = places_.empty();  // of ids, a sample each
+  if (places_.empty() || (!table && format != DataFormat::kJsonl)) return;
   for (const std::string& path : files_of_data(format, config.evaluation.path)) {
     File& file = files_.emplace_back();
     if (table) {
@@ -41,12 +38,9 @@ InputRows::InputRows(const Config& config, const OpenedData& data) : places_(dat
     for (std::size_t at = 0; at < file.text.size();) {
       const std::size_t end = std::min(file.text.find('\n', at), file.text.size());
       file.begins.push_back(at);
-      if (all_lines && !is_blank(std::string_view(file.text).substr(at, end - at)))
-        places_.push_back({files_.size() - 1, static_cast<int64_t>(file.begins.size())});
       at = end + 1;
     }
   }
-  if (static_cast<int64_t>(places_.size()) != data.dataset->size()) places_.clear();
 }
 
 Json InputRows::of(std::size_t sample) const {

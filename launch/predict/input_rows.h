@@ -15,10 +15,10 @@ namespace recollect {
 
 class InputRows {
  public:
-  // Of files that are csv, tsv or jsonl; others have no rows. Errors: kInput, where a file has changed meanwhile.
+  // Of texts in csv, tsv and jsonl; others have no rows. Errors: kInput, where a file has changed meanwhile.
   InputRows(const Config& config, const OpenedData& data);
 
-  // Names and values of the sample's row, in the file's order, but for lists of ids; empty where there is none.
+  // Names and values of the sample's row, in the file's order, but for lists; empty where there is none.
   nlohmann::ordered_json of(std::size_t sample) const;
 
  private:

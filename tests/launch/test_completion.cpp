@@ -41,7 +41,7 @@ TEST(Completion, OptionsAndTheirValues) {
   EXPECT_EQ(proposals({"train", "c.yaml", "--"}), (Set{"--set", "--overwrite", "--help"}));
   EXPECT_EQ(proposals({"estimate", "--max-"}),
             (Set{"--max-micro-batch", "--max-sequence-length", "--max-layers"}));
-  EXPECT_EQ(proposals({"predict", "c.yaml", "--as", ""}), (Set{"jsonl", "glue", "squad"}));
+  EXPECT_EQ(proposals({"predict", "c.yaml", "--as", ""}), (Set{"jsonl", "csv", "tsv", "glue", "squad"}));
   EXPECT_EQ(proposals({"predict", "c.yaml", "--as=s"}), Set{"--as=squad"});
   EXPECT_EQ(proposals({"tokenize", "--tokenizer", ""}), Set{":files"});
   EXPECT_EQ(proposals({"calibrate", "--out", "d"}), Set{":files"});
