@@ -105,7 +105,7 @@ data: {format: jsonl, padding: longest, path: )" +
 }
 
 TEST(DtrTraining, RefusesKeysWithoutEffect) {
-  for (const Words& more : {Words{},
+  for (const Words& more : {Words{ac("memory_budget=0")},
                             {ac("memory_budget=1MiB"), ac("budget_policy=static")},
                             {ac("memory_budget=1MiB"), ac("host_memory_budget=1MiB")},
                             {ac("memory_budget=1MiB"), ac("recompute_layers=[1]")},

@@ -429,7 +429,7 @@ TEST(MemoryBudgets, AreKeptByEachOfTenThousandLengths) {
 TEST(MemoryBudgets, KeysWithoutEffectAreRefused) {
   const std::string yaml = yaml_of({"gpt2", kGpt2, 1, "fp32"});
   for (const Words& words :
-       {Words{ac("mode=auto")},
+       {Words{ac("mode=auto"), ac("memory_budget=0")},
         {ac("memory_budget=1MiB")},
         {ac("host_memory_budget=1MiB")},
         {ac("budget_policy=full")},
