@@ -19,7 +19,7 @@ constexpr std::size_t kModulesShown = 12;
 // Without layers' numbers and what stands before them.
 std::string_view leaf_of_module(std::string_view module) { return module.substr(module.rfind('.') + 1); }
 
-[[noreturn]] void refuse(const std::string& what, const std::string& hint) {
+[[noreturn]] void refuse_adapters(const std::string& what, const std::string& hint) {
   throw Error(ExitCode::kConfiguration, what, hint);
 }
 
@@ -29,11 +29,11 @@ std::string_view leaf_of_module(std::string_view module) { return module.substr(
   const bool pattern = is_pattern(name);
   const std::string near = pattern ? "" : nearest(leaf_of_module(name), candidates);
   const std::size_t shown = std::min(candidates.size(), kModulesShown);
-  refuse(fmt::format("lora.{}: {} '{}'{}", key,
-                     pattern ? "no whole name of a module matches" : "the model has no module",
-                     printable(name), near.empty() ? "" : fmt::format("; did you mean '{}'?", near)),
-         fmt::format("it has {}{}", fmt::join(candidates.begin(), candidates.begin() + shown, ", "),
-                     shown < candidates.size() ? " and others" : ""));
+  refuse_adapters(fmt::format("lora.{}: {} '{}'{}", key,
+                              pattern ? "no whole name of a module matches" : "the model has no module",
+                              printable(name), near.empty() ? "" : fmt::format("; did you mean '{}'?", near)),
+                  fmt::format("it has {}{}", fmt::join(candidates.begin(), candidates.begin() + shown, ", "),
+                              shown < candidates.size() ? " and others" : ""));
 }
 
 // Tables of tokens, positions and types, and heads of language models: modules that PEFT can adapt and this program cannot.
@@ -42,18 +42,20 @@ void refuse_table(const Model& model, const AdapterRules& rules, const std::stri
     if (p.adapter || p.linear || p.vector) continue;
     for (const std::string& module : modules_of(p))
       if (target != kAllLinear && rules.names(target, module))
-        refuse(fmt::format("lora.targets: '{}' is {}, and embeddings and heads of language models get no "
-                           "adapters here",
-                           printable(target), model.files.in_file(p.name)),
-               "leave it out; lora.modules_to_save trains such a table whole, unless it is tied to another");
+        refuse_adapters(
+            fmt::format("lora.targets: '{}' is {}, and embeddings and heads of language models get no "
+                        "adapters here",
+                        printable(target), model.files.in_file(p.name)),
+            "leave it out; lora.modules_to_save trains such a table whole, unless it is tied to another");
   }
   for (const auto& [second, first] : model.files.tied)
     if (target != kAllLinear && rules.names(target, module_of(second)))
-      refuse(fmt::format("lora.targets: '{}' is {}, which is the same table as {} in this model: heads of "
-                         "language models "
-                         "get no adapters here",
-                         printable(target), second, model.files.in_file(first)),
-             "leave it out");
+      refuse_adapters(
+          fmt::format("lora.targets: '{}' is {}, which is the same table as {} in this model: heads of "
+                      "language models "
+                      "get no adapters here",
+                      printable(target), second, model.files.in_file(first)),
+          "leave it out");
 }
 
 void check_targets(const Model& model, const AdapterRules& rules) {
@@ -73,14 +75,17 @@ void check_targets(const Model& model, const AdapterRules& rules) {
     if (!settings.from_file && !names_one(entry)) refuse_module("exclude_modules", entry, leaves);
   if (has_adapters(model.parameters)) return;
   if (!settings.layers.empty())
-    refuse(fmt::format("no module that lora.targets names is in the layers {} of lora.layers_to_transform",
-                       fmt::join(settings.layers, ", ")),
-           "layers are counted from 0; lora.layers_pattern is what stands before their numbers in names, "
-           "such as "
-           "layers or h");
+    refuse_adapters(
+        fmt::format("no module that lora.targets names is in the layers {} of lora.layers_to_transform",
+                    fmt::join(settings.layers, ", ")),
+        "layers are counted from 0; lora.layers_pattern is what stands before their numbers in names, "
+        "such as "
+        "layers or h");
   if (!settings.exclude.empty())
-    refuse("lora.exclude_modules leaves out every module that lora.targets names", "exclude fewer of them");
-  refuse("lora.targets names no module that is not trained whole", "leave them out of lora.modules_to_save");
+    refuse_adapters("lora.exclude_modules leaves out every module that lora.targets names",
+                    "exclude fewer of them");
+  refuse_adapters("lora.targets names no module that is not trained whole",
+                  "leave them out of lora.modules_to_save");
 }
 
 void check_numbers(const Model& model, const AdapterRules& rules, const char* key,
@@ -94,11 +99,12 @@ void check_numbers(const Model& model, const AdapterRules& rules, const char* ke
       return found != numbers.end() && found->first == text;
     };
     if (!rules.settings().from_file && std::none_of(modules.begin(), modules.end(), first))
-      refuse(fmt::format("lora.{}: '{}' is of no module that has an adapter and no pattern before it", key,
-                         printable(pattern)),
-             "a pattern is the end of a module's name from a dot on, such as c_attn or h.0.attn.c_attn, or a "
-             "regular "
-             "expression of that");
+      refuse_adapters(
+          fmt::format("lora.{}: '{}' is of no module that has an adapter and no pattern before it", key,
+                      printable(pattern)),
+          "a pattern is the end of a module's name from a dot on, such as c_attn or h.0.attn.c_attn, or a "
+          "regular "
+          "expression of that");
   }
 }
 
@@ -113,17 +119,19 @@ void check_whole_modules(const Model& model, const AdapterRules& rules) {
         found |= within && !p.frozen;
         leaves.emplace(leaf_of_module(module_of(tensor.name)));
         if (within && p.frozen)
-          refuse(fmt::format("lora.modules_to_save: '{}' is a part of {}, which is one parameter here",
-                             printable(name), p.name),
-                 "name all of its modules, or none");
+          refuse_adapters(
+              fmt::format("lora.modules_to_save: '{}' is a part of {}, which is one parameter here",
+                          printable(name), p.name),
+              "name all of its modules, or none");
       }
     }
     if (!found && !rules.settings().from_file) refuse_module("modules_to_save", name, leaves);
     for (const auto& [second, tensor] : model.files.tied)
       if (rules.saves(name, tensor) || rules.saves(name, second))
-        refuse(fmt::format("lora.modules_to_save: '{}' is {} and {}, which are one table in this model",
-                           printable(name), tensor, second),
-               "adapters are of one of them in PEFT's files: leave it frozen");
+        refuse_adapters(
+            fmt::format("lora.modules_to_save: '{}' is {} and {}, which are one table in this model",
+                        printable(name), tensor, second),
+            "adapters are of one of them in PEFT's files: leave it frozen");
   }
 }
 

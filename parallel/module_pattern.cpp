@@ -17,22 +17,23 @@ constexpr std::size_t kLongest = 1000;  // characters: std::regex reads nested g
 // Of libstdc++: no backtracking, whatever the pattern. Back references are refused.
 constexpr auto kFlags = std::regex_constants::ECMAScript | std::regex_constants::__polynomial;
 
-[[noreturn]] void refuse(const std::string& key, const std::string& pattern, const std::string& why) {
+[[noreturn]] void refuse_pattern(const std::string& key, const std::string& pattern, const std::string& why) {
   throw Error(ExitCode::kConfiguration, fmt::format("{}: the pattern '{}' {}", key, printable(pattern), why),
               R"(a pattern is a regular expression of whole names, such as '.*\.h\.[0-3]\.attn\.c_attn')");
 }
 
 // What Python reads and C++ does not, or otherwise.
 std::string in_our_words(const std::string& key, const std::string& pattern) {
-  if (pattern.size() > kLongest) refuse(key, "...", fmt::format("has more than {} characters", kLongest));
+  if (pattern.size() > kLongest)
+    refuse_pattern(key, "...", fmt::format("has more than {} characters", kLongest));
   for (const char* other : {"(?<", "(?i", "(?s", "(?m", "(?x", "(?#", "(?P=", "(?(", "[[:", "[[.",
                             "[[=", "[]", "[^]", "{,", "\\A", "\\Z"})
     if (pattern.find(other) != std::string::npos)
-      refuse(key, pattern, fmt::format("has '{}', which is not supported", other));
+      refuse_pattern(key, pattern, fmt::format("has '{}', which is not supported", other));
   std::string ours = pattern;
   for (std::size_t at = 0; (at = ours.find("(?P<", at)) != std::string::npos;) {
     const std::size_t end = ours.find('>', at);
-    if (end == std::string::npos) refuse(key, pattern, "names a group without an end");
+    if (end == std::string::npos) refuse_pattern(key, pattern, "names a group without an end");
     ours.replace(at, end + 1 - at, "(");
   }
   return ours;
@@ -42,11 +43,11 @@ std::regex compile(const std::string& key, const std::string& pattern, const std
   try {
     return std::regex(ours, kFlags);
   } catch (const std::regex_error&) {
-    refuse(key, pattern, "is no regular expression that can be read here");
+    refuse_pattern(key, pattern, "is no regular expression that can be read here");
   }
 }
 
-bool matches(std::string_view name, const std::regex& whole) {
+bool reads_as(std::string_view name, const std::regex& whole) {
   return std::regex_match(name.begin(), name.end(), whole);
 }
 
@@ -65,9 +66,9 @@ ModulePattern::ModulePattern(const std::string& key, const std::string& pattern)
   layer_ = compile(key, pattern, "(?:^|.*?\\.)(?:" + ours + ")\\.([0-9]+)\\..*");
 }
 
-bool ModulePattern::matches_whole(std::string_view name) const { return matches(name, whole_); }
+bool ModulePattern::matches_whole(std::string_view name) const { return reads_as(name, whole_); }
 
-bool ModulePattern::matches_end(std::string_view name) const { return matches(name, end_); }
+bool ModulePattern::matches_end(std::string_view name) const { return reads_as(name, end_); }
 
 std::optional<long> ModulePattern::layer_of(std::string_view name) const {
   std::match_results<std::string_view::const_iterator> found;

@@ -304,6 +304,7 @@ void LineParser::check_padding(const FieldSpec& spec, Fields& sample) const {
       std::find_if(specs_.begin(), specs_.end(), [](const FieldSpec& one) { return one.is_mask; });
   if (mask == specs_.end()) return;
   const std::vector<int32_t>&ones = sample.field(mask->name).values, &labels = sample.field(spec.name).values;
+  if (ones.empty()) return;
   const auto padding = static_cast<std::size_t>(std::find(ones.begin(), ones.end(), 0) - ones.begin());
   for (std::size_t i = padding + 1; i < labels.size(); ++i)
     if (labels[i] != kIgnoredLabel)

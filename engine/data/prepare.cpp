@@ -62,11 +62,15 @@ void finish(const PreparationSpec& spec, const BadRecords& bad, Prepared& prepar
   for (std::string& remark : bad.remarks()) prepared.remarks.push_back(std::move(remark));
 }
 
-// Where samples are fewer than rows, what was left out would shift the numbers of those behind.
+// Numbers of samples of the one file that there is, where samples are fewer than its rows: those of the rows, which the file
+// may have itself.
 void number_rows(const TextTable& table, const std::vector<std::size_t>& left_out, Prepared& prepared) {
+  if (left_out.empty() && (!prepared.ids.empty() || !table.has_left_out())) return;
+  std::vector<std::string> given = std::move(prepared.ids);
+  prepared.ids.clear();
   for (std::size_t row = 0; row < table.rows(); ++row)
     if (!std::binary_search(left_out.begin(), left_out.end(), row))
-      prepared.ids.push_back(fmt::to_string(table.place(row)));
+      prepared.ids.push_back(given.size() == table.rows() ? given[row] : fmt::to_string(table.place(row)));
 }
 
 // The rows that samples are of.
@@ -78,16 +82,18 @@ void note_rows(const TextTable& table, std::size_t file, const std::vector<std::
 }
 
 // As run_classification has them.
-std::vector<std::string> find_labels(const std::vector<TextTable>& tables, const std::string& column,
-                                     OnBadRecord on_bad_record) {
+std::vector<std::string> find_labels(const std::vector<TextTable>& tables, const std::string& text,
+                                     const std::string& label, OnBadRecord on_bad_record) {
   std::set<std::string, std::less<>> labels;
   for (const TextTable& table : tables)
-    for (std::size_t row = 0, at = table.column(column); row < table.rows(); ++row)
-      if (const std::string_view label = table.at(row, at); label.empty()) {
-        if (on_bad_record == OnBadRecord::kSkip) continue;
-        table.fail(row, fmt::format("{} is empty", escaped_name(column)));
-      } else if (!labels.contains(label))
-        labels.emplace(label);
+    for (std::size_t row = 0, at = table.column(label), of_text = table.column(text); row < table.rows();
+         ++row) {
+      const std::string_view found = table.at(row, at);
+      const bool passed_over = on_bad_record == OnBadRecord::kSkip ||
+                               (on_bad_record == OnBadRecord::kSkipBlank && table.at(row, of_text).empty());
+      if (found.empty() && !passed_over) table.fail(row, fmt::format("{} is empty", escaped_name(label)));
+      if (!found.empty() && !labels.contains(found)) labels.emplace(found);
+    }
   std::vector<std::string> sorted(labels.begin(), labels.end());
   sort_labels(sorted);
   return sorted;
@@ -122,10 +128,7 @@ void classify(const std::vector<TextTable>& tables, const ClassificationSpec& sp
     std::vector<std::size_t> left_out;
     append(prepare_classification(table, tokenizer, spec, bad, &left_out), prepared);
     if (notes_rows) note_rows(table, file, left_out, prepared);
-    const bool alone = tables.size() == 1;
-    if (!left_out.empty()) prepared.ids.clear();
-    if (alone && prepared.ids.empty() && left_out.size() + table.skipped_lines().size() > 0)
-      number_rows(table, left_out, prepared);
+    if (tables.size() == 1) number_rows(table, left_out, prepared);
     if (const std::vector<int64_t>& skipped = table.skipped_lines(); !skipped.empty())
       prepared.remarks.push_back(fmt::format(
           "{}: {} of {} rows are cut short and left out, the first in line {}", printable(table.path()),
@@ -144,7 +147,7 @@ Prepared prepare_table(const PreparationSpec& spec, const Tokenizer& tokenizer) 
   const std::vector<TextTable> tables = read_tables(spec, columns.table, bad);
   Prepared prepared{.labels = spec.labels};
   if (!numbers && spec.labelled && spec.labels.empty())
-    prepared.labels = find_labels(tables, columns.label, spec.on_bad_record);
+    prepared.labels = find_labels(tables, columns.text, columns.label, spec.on_bad_record);
   prepared.metrics =
       numbers ? std::vector<std::string>{"pearson", "spearman"} : std::vector<std::string>{"accuracy"};
   classify(tables,
@@ -222,6 +225,7 @@ Prepared prepare_multiple_choice(const PreparationSpec& spec, const Tokenizer& t
     std::vector<std::size_t> left_out;
     append(prepare_choices(table, tokenizer, choices, bad, &left_out), prepared);
     if (!spec.labelled) note_rows(table, file, left_out, prepared);
+    if (tables.size() == 1) number_rows(table, left_out, prepared);
   }
   finish(spec, bad, prepared);
   return prepared;

@@ -22,6 +22,8 @@ PackedSamples prepare_classification(const TextTable& table, const Tokenizer& to
     std::optional<std::string_view> second;
     if (!spec.pair.empty()) second = table.at(row, pair);
     try {
+      if (labelled && table.at(row, text).empty() && table.at(row, label).empty())
+        throw BlankRecord("neither a text nor a label");
       maker.append(maker.encode(table.at(row, text), second, memory), sample);
     } catch (const Error& error) {
       table.fail(row, error);

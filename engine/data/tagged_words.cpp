@@ -102,8 +102,8 @@ TaggedWords TaggedWords::read_conll(const std::string& path, bool tagged, BadRec
     }
     if (dropped || is_comment(columns, of_words)) continue;
     try {
-      if (wanted == 0) wanted = columns.size();
-      check_columns(path, line, columns, tagged, wanted);
+      check_columns(path, line, columns, tagged, wanted == 0 ? columns.size() : wanted);
+      wanted = columns.size();
     } catch (const Error& error) {
       if (!bad.passes_over(error)) throw;
       words.drop_sentence();

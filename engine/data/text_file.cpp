@@ -53,14 +53,15 @@ std::string what_jsonl_is(std::string_view first_line) {
 }
 
 void for_each_json_line(std::string_view whole, const std::string& path, BadRecords& bad,
-                        const std::function<void(const nlohmann::json&, int64_t)>& object) {
+                        const std::function<void(const nlohmann::json&, int64_t)>& object,
+                        std::vector<int64_t>* left_out) {
   for (int64_t line = 1; !whole.empty(); ++line) {
     const std::size_t end = std::min(whole.find('\n'), whole.size());
     const std::string_view text = whole.substr(0, end);
     whole.remove_prefix(std::min(end + 1, whole.size()));
+    const bool empty = text.find_first_not_of(" \t\r") == std::string_view::npos;
     try {
-      if (text.find_first_not_of(" \t\r") == std::string_view::npos)
-        fail_at_line(path, line, BlankRecord("an empty line", "every line is a record: remove it"));
+      if (empty) fail_at_line(path, line, BlankRecord("an empty line", "every line is a record: remove it"));
       try {
         const nlohmann::json row = parse_strict_json(text, fmt::format("{}:{}", path, line));
         if (!row.is_object())
@@ -73,6 +74,7 @@ void for_each_json_line(std::string_view whole, const std::string& path, BadReco
       }
     } catch (const Error& error) {
       if (!bad.passes_over(error)) throw;
+      if (left_out && !empty) left_out->push_back(line);
     }
   }
 }

@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/data/bad_records.h"
 #include "engine/io/json.h"
@@ -22,9 +23,10 @@ namespace recollect {
 std::string read_utf8(const std::string& path);
 
 // Calls object(json, line) for each line. Error kInput with the line for one that is empty, or no JSON object, and what
-// `object` throws, but where `bad` passes over them.
+// `object` throws, but where `bad` passes over them: those of such lines that hold something are behind what `left_out` has.
 void for_each_json_line(std::string_view whole, const std::string& path, BadRecords& bad,
-                        const std::function<void(const nlohmann::json&, int64_t)>& object);
+                        const std::function<void(const nlohmann::json&, int64_t)>& object,
+                        std::vector<int64_t>* left_out = nullptr);
 // What a file is whose first line is no record, with what to do; "" where nothing is known.
 std::string what_jsonl_is(std::string_view first_line);
 

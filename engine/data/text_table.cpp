@@ -145,6 +145,7 @@ void TextTable::read_delimited(std::string_view whole, const TableSpec& spec, Ba
       add_row(fields, line, spec);
     } catch (const Error& error) {
       if (!bad.passes_over(error)) throw;
+      passed_over_lines_.push_back(line);
     }
   }
 }
@@ -170,9 +171,10 @@ void TextTable::append_row(std::span<const std::string> fields, int64_t line) {
 
 void TextTable::read_jsonl(std::string_view whole, const TableSpec& spec, BadRecords& bad) {
   require(!spec.columns.empty(), "JSONL is read without keys");
-  for_each_json_line(whole, path_, bad, [&](const nlohmann::json& row, int64_t line) {
+  const auto append = [&](const nlohmann::json& row, int64_t line) {
     append_row(fields_of(row, line, spec), line);
-  });
+  };
+  for_each_json_line(whole, path_, bad, append, &passed_over_lines_);
 }
 
 std::vector<std::string> TextTable::fields_of(const nlohmann::json& row, int64_t line,
@@ -216,8 +218,11 @@ std::size_t TextTable::column(std::string_view name) const {
 }
 
 std::size_t TextTable::place(std::size_t row) const {
-  const auto before = std::upper_bound(skipped_lines_.begin(), skipped_lines_.end(), lines_[row]);
-  return row + static_cast<std::size_t>(before - skipped_lines_.begin());
+  std::size_t place = row;
+  for (const std::vector<int64_t>* lines : {&skipped_lines_, &passed_over_lines_})
+    place += static_cast<std::size_t>(std::upper_bound(lines->begin(), lines->end(), lines_[row]) -
+                                      lines->begin());
+  return place;
 }
 
 std::string_view TextTable::at(std::size_t row, std::size_t column) const {

@@ -49,6 +49,7 @@ class TextTable {
   std::size_t column(std::string_view name) const;
   std::size_t rows() const { return lines_.size(); }
   const std::vector<int64_t>& skipped_lines() const { return skipped_lines_; }
+  bool has_left_out() const { return skipped_lines_.size() + passed_over_lines_.size() > 0; }
   // The row's place in the file, from 0, where rows that were skipped count.
   std::size_t place(std::size_t row) const;
   std::string_view at(std::size_t row, std::size_t column) const;
@@ -73,7 +74,7 @@ class TextTable {
   std::string text_;               // all fields, one behind the other
   std::vector<std::size_t> ends_;  // of each in text_, row by row
   std::vector<int64_t> lines_;
-  std::vector<int64_t> skipped_lines_;
+  std::vector<int64_t> skipped_lines_, passed_over_lines_;  // the latter damaged
 };
 
 }  // namespace recollect

@@ -33,7 +33,6 @@ constexpr std::array kKnown = {
            "of .npz save one array as .npy: numpy.save(FILE, numpy.load(NPZ)[NAME]); unpack any other"}},
     Known{"PAR1"sv, {"is a Parquet file", kToJsonl}},
     Known{"ARROW1"sv, {"is an Arrow file", kToJsonl}},
-    Known{"\xff\xff\xff\xff"sv, {"is an Arrow stream, as datasets caches them", kToJsonl}},
     Known{"\x89HDF\r\n"sv, {"is an HDF5 file", kToNpy}},
     Known{"SQLite format 3"sv, {"is an SQLite database", "write CSV or JSONL of it"}},
     Known{"\x93NUMPY"sv, {"is an array of NumPy's", "data.format: tokens reads arrays of token ids"}},
@@ -58,6 +57,8 @@ bool begins_with_word(std::string_view text, std::string_view word) {
 std::optional<FileKind> kind_of_file(std::string_view begin, bool sure) {
   for (const Known& known : kKnown)
     if (begin.starts_with(known.magic) && (!sure || known.magic.size() >= 4)) return known.kind;
+  if (begin.starts_with("\xff\xff\xff\xff"sv) && begin.size() > 8 && begin.substr(6, 2) == "\0\0"sv)
+    return FileKind{"is an Arrow stream, as datasets caches them", kToJsonl};
   std::string_view text = begin.substr(0, kFileKindBytes);
   text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
   if (begins_with_word(text, "<!doctype html") || begins_with_word(text, "<html"))

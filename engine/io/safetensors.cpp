@@ -7,13 +7,14 @@
 #include <type_traits>
 
 #include "engine/core/error.h"
+#include "engine/io/file_kind.h"
 #include "engine/io/strict_json.h"
 
 namespace recollect {
 namespace {
 
 SafetensorsHeader read_header(const InputFile& file) {
-  constexpr uint64_t kFirst = 8;
+  constexpr uint64_t kFirst = kFileKindBytes;
   const uint64_t bytes = safetensors_header_bytes(file.text(kFirst), file.size(), file.path());
   return parse_safetensors_header(file.text(bytes), file.size(), file.path());
 }

@@ -235,7 +235,7 @@ void check_packing(const Config& config, Findings& found) {
   const bool records = d.format == DataFormat::kJsonl || d.format == DataFormat::kSquad;
   if (config.training.max_steps > 0 && !records)
     found.push_back({{"data.packing", "data.format"},
-                     fmt::format("data.packing {} packs the lines of jsonl and squad's contexts; the samples "
+                     fmt::format("data.packing {} packs the lines of jsonl; the samples "
                                  "of data.format {} are "
                                  "full without it",
                                  name_of(d.packing), name_of(d.format))});

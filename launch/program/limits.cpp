@@ -121,8 +121,8 @@ void check_limits(const Config& config, const MemoryLedger& predicted, const std
     throw Error(ExitCode::kDeviceMemory,
                 fmt::format("the run needs {} on this rank; {}{}{}", byte_count(needed), against,
                             table.empty() ? "" : "\n", table),
-                memory_advice(config, predicted) +
-                    "; `recollect estimate --compare` lists what activation checkpointing can do");
+                "`recollect estimate --compare` lists what activation checkpointing can do; " +
+                    memory_advice(config, predicted));
   const CheckpointingSettings::Disk& disk = config.activation_checkpointing.disk_checkpointing;
   if (over(predicted.disk_bytes, disk.limit))
     throw Error(

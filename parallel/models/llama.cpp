@@ -109,8 +109,8 @@ void translate_rope(nlohmann::json& document) {
 void translate_layer_types(nlohmann::json& document) {
   const auto types = document.find("layer_types");
   if (types == document.end() || !types->is_array() || !document.contains("use_sliding_window")) return;
-  const bool windowed = std::find(types->begin(), types->end(), "sliding_attention") != types->end();
-  document["max_window_layers"] = windowed ? 0 : static_cast<int64_t>(types->size());
+  const auto windowed = std::find(types->begin(), types->end(), "sliding_attention");
+  document["max_window_layers"] = static_cast<int64_t>(windowed - types->begin());
 }
 
 // Null is no window, and as many key/value heads as heads.

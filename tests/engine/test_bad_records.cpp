@@ -112,6 +112,8 @@ const std::vector<Case>& cases() {
       {"an id outside", Reader::kIds, ids, "{\"input_ids\": [99]}\n", ids, false, "id 99 is outside"},
       {"too long", Reader::kIds, ids, "{\"input_ids\": [1,1,1,1,1,1,1]}\n", ids, false, "more than 6 tokens"},
       {"an empty row", Reader::kCsv, head + "the,yes\n", "\n", "the,no\n", true, "file:3: an empty line"},
+      {"an empty text without a label", Reader::kCsv, head + "the,yes\n", ",\n", "the,no\n", true,
+       "file:3: neither a text nor a label"},
       {"too many columns", Reader::kCsv, head + "the,yes\n", "the,1,2\n", "the,no\n", false,
        "file:3: 3 fields in a table of 2 columns"},
       {"an unknown label", Reader::kCsv, head + "the,yes\n", "the,maybe\n", "the,no\n", false,
@@ -179,14 +181,14 @@ TEST_F(BadRecordsTest, AreCountedAndTheFirstIsShown) {
 // The numbers of samples, which predictions carry, are those of the file's rows.
 TEST_F(BadRecordsTest, LeaveTheNumbersOfOtherRows) {
   PreparationSpec spec{.format = DataFormat::kCsv,
-                       .paths = {folder_.write("rows", "text,label\nthe,0\nthe,7\n\nthe,1\n")},
+                       .paths = {folder_.write("rows", "text,label\nthe,0\nthe,7\n\n1,2,3\nthe,1\n")},
                        .text = "text",
                        .label = "label",
                        .labels = {"no", "yes"},
                        .sequence_length = 16,
                        .vocabulary_size = 330,
                        .on_bad_record = OnBadRecord::kSkip};
-  EXPECT_EQ(prepare(spec, *bert_).ids, (std::vector<std::string>{"0", "2"}));
+  EXPECT_EQ(prepare(spec, *bert_).ids, (std::vector<std::string>{"0", "3"}));
 }
 
 // As CoNLL-U has them; a word that begins so has as many columns as the others.

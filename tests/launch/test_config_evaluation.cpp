@@ -19,9 +19,9 @@ TEST(ConfigEvaluation, FormatIsThatOfDataWhereNotGiven) {
 TEST(ConfigEvaluation, RefusesWhatItCannotRead) {
   EXPECT_EQ(refusal("data: {path: x}\nevaluation: {every_steps: 1}"),
             "c.yaml: evaluation.path is missing; evaluation.format text reads files");
-  EXPECT_EQ(
-      refusal(kLeast + "evaluation: {every_steps: 1}"),
-      "c.yaml:1:16: evaluation.batches 0 means the whole set, and random data has no end: say how many");
+  EXPECT_EQ(refusal(kLeast + "evaluation: {every_steps: 1}"),
+            "c.yaml:1:16: evaluation.batches 0 means the whole set, and random data has no end: say how "
+            "many, or give data.samples");
   EXPECT_EQ(refusal(kLeast + "evaluation: {every_steps: 1, format: text, path: x}\nmodel: {vocab_size: 9}"),
             "c.yaml:3:21: evaluation.format text has 256 token ids, model.vocab_size 9 is less");
   EXPECT_EQ(refusal("data: {path: x, low: 9, high: 9}\n"

@@ -277,6 +277,24 @@ TEST_F(HFConfig, TheLayersOfAWindowAreKept) {
   }
 }
 
+// As Transformers has it: layers from max_window_layers on have one, or those that layer_types names.
+TEST_F(HFConfig, AModelWithoutALayerOfAWindowTakesAnyLength) {
+  const std::string qwen =
+      R"({"model_type": "qwen2", "num_hidden_layers": 2, "sliding_window": 16, "use_sliding_window": )";
+  for (const auto& [rest, has_window] :
+       {std::pair(R"(true, "max_window_layers": 1})", true),
+        {R"(true, "max_window_layers": 2})", false},
+        {R"(true})", false},
+        {R"(false, "max_window_layers": 0})", false},
+        {R"(true, "max_window_layers": 0, "layer_types": ["full_attention", "full_attention"]})", false},
+        {R"(true, "max_window_layers": 2, "layer_types": ["full_attention", "sliding_attention"]})", true}}) {
+    write(qwen + rest);
+    EXPECT_EQ(read_hf_config(path_).facts().longest.key,
+              has_window ? "sliding_window" : "max_position_embeddings")
+        << rest;
+  }
+}
+
 TEST_F(HFConfig, WhatIsWrittenReadsBack) {
   Config::Model m;
   m.values.set("vocab_size", int64_t{101});

@@ -46,7 +46,8 @@ TEST(Epochs, OrStepsAreGiven) {
       refusal(kText, {"training.epochs=3", "training.max_steps=10"}),
       "command line: training.epochs=3: training.epochs and training.max_steps are both given; give one");
   EXPECT_EQ(refusal(kLeast + "training: {epochs: 1}\n"),
-            "c.yaml:2:20: training.epochs: data.format random has no end; give training.max_steps");
+            "c.yaml:2:20: training.epochs: data.format random has no end; give data.samples, of an epoch, or "
+            "training.max_steps");
   EXPECT_EQ(refusal(kText + "training: {epochs: 1e-7}\n"),
             "c.yaml:2:20: training.epochs 1e-07: the least is 1e-06");
   EXPECT_EQ(refusal(kText + "training: {epochs: -1}\n"),
