@@ -44,6 +44,11 @@ json result_of(const Tokenizer& tokenizer, const json& golden) {
   for (const Token& token : pair) result["types"].push_back(token.type);
   result["cut"] = ids_of_tokens(
       tokenizer.assemble(first, second, {.truncation = Truncation::kLongestFirst, .max_length = 7}).front());
+  result["windows"] = json::array();
+  const AssembleOptions windows{
+      .truncation = Truncation::kLongestFirst, .max_length = 6, .windows = true, .stride = 1};
+  for (const std::vector<Token>& window : tokenizer.assemble(second, {}, windows))
+    result["windows"].push_back(ids_of_tokens(window));
   result["size"] = tokenizer.vocabulary_size();
   const SpecialIds& s = tokenizer.special();
   const std::pair<const char*, std::optional<uint32_t>> named[] = {
