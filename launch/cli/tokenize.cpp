@@ -18,6 +18,7 @@
 #include "engine/data/tokenize_corpus.h"
 #include "engine/io/node.h"
 #include "engine/io/output_file.h"
+#include "engine/io/standard_output.h"
 #include "engine/io/terminal.h"
 
 namespace recollect {
@@ -34,7 +35,6 @@ double seconds_since(Clock::time_point start) {
   return std::max(1e-9, std::chrono::duration<double>(Clock::now() - start).count());
 }
 
-// Where nobody says, the token that the tokenizers of either kind end a text with.
 std::optional<uint32_t> end_of_document(const Tokenizer& tokenizer, const std::string& token) {
   if (token == "none") return std::nullopt;
   if (!token.empty()) {
@@ -43,7 +43,7 @@ std::optional<uint32_t> end_of_document(const Tokenizer& tokenizer, const std::s
     return id;
   }
   if (const auto id = usual_end_of_document(tokenizer)) return id;
-  refuse("the vocabulary has neither <|endoftext|> nor [SEP] to end documents with",
+  refuse("the tokenizer has no eos_token, and neither <|endoftext|> nor [SEP], to end documents with",
          "name a token with --end-of-document TOKEN, or say --end-of-document none");
 }
 
@@ -147,6 +147,7 @@ OptionTable tokenize_options() { return TokenizeOptions().options(); }
 void tokenize_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
   TokenizeOptions options = read_options(words);
   const std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(options.tokenizer);
+  for (const std::string& remark : tokenizer->remarks()) warn("{}", remark);
   check_output(options);
   options.corpus.end_of_document = end_of_document(*tokenizer, options.end);
   options.file.vocabulary_size = tokenizer->vocabulary_size();

@@ -102,8 +102,7 @@ class Reader {
     complete_one_by_one(otherwise.model);
     const ModelFacts model = m.facts();
     derive_of_rule(otherwise);
-    if (d.sequence_length == 0)
-      derive("data.sequence_length", d.sequence_length, model.longest.value, "model." + model.longest.key);
+    if (d.sequence_length == 0) choose_sequence_length(model);
     if (d.pad_to_multiple_of == 0 && d.padding != Padding::kMax)
       derive("data.pad_to_multiple_of", d.pad_to_multiple_of, default_multiple(config_), "data.padding");
     if (d.high == 0) derive("data.high", d.high, model.vocabulary.value, "model." + model.vocabulary.key);
@@ -272,6 +271,17 @@ class Reader {
     config_.model.values.set("num_labels", *labels);
     config_.derived["model.num_labels"] = d.labels.empty() ? "data.format" : "data.labels";
     otherwise.model.values.set("num_labels", *labels);
+  }
+
+  // The model's longest, or less where the tokenizer that makes the sequences says so.
+  void choose_sequence_length(const ModelFacts& model) {
+    Config::Data& d = config_.data;
+    const bool makes_them = !d.tokenizer.empty() && (reads_texts(config_) || reads_streams(config_));
+    const int64_t longest = makes_them ? longest_of_tokenizer(d.tokenizer) : 0;
+    if (longest > 0 && longest < model.longest.value)
+      derive("data.sequence_length", d.sequence_length, longest, "data.tokenizer");
+    else
+      derive("data.sequence_length", d.sequence_length, model.longest.value, "model." + model.longest.key);
   }
 
   // For a text that a language model reads, "bytes" says that there is none, as "" does where it is given.

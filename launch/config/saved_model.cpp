@@ -101,6 +101,22 @@ std::string choose_saved_adapters(Config& config, WhichModel wanted) {
   return said_of(folder, config);
 }
 
+// Its "id2label", or "label2id" turned around. Error kInput where the two contradict each other.
+nlohmann::json names_by_number(const nlohmann::json& document, const std::string& folder) {
+  nlohmann::json names = document.value("id2label", nlohmann::json());
+  const nlohmann::json numbers = document.value("label2id", nlohmann::json());
+  if (!numbers.is_object()) return names;
+  nlohmann::json turned = nlohmann::json::object();
+  for (const auto& [name, number] : numbers.items())
+    if (number.is_number_integer()) turned[std::to_string(number.get<int64_t>())] = name;
+  if (turned.size() != numbers.size()) return names;
+  if (names.is_object() && names.size() == turned.size() && names != turned)
+    throw Error(ExitCode::kInput,
+                fmt::format("{}: id2label and label2id contradict each other", hf_config_path("", folder)),
+                "make them agree: which number is which class?");
+  return names.is_object() ? names : turned;
+}
+
 }  // namespace
 
 bool sets_pretrained(const std::vector<std::string>& keys) {
@@ -112,9 +128,10 @@ std::vector<std::string> saved_label_names(const std::string& folder) {
   std::string text;
   if (!read_file_text(hf_config_path("", folder), kMaxDocumentBytes, text).empty()) return {};
   const auto document = nlohmann::json::parse(text, nullptr, false);
-  if (!document.is_object() || !document.contains("id2label")) return {};
-  const nlohmann::json& by_number = document["id2label"];
+  if (!document.is_object()) return {};
+  const nlohmann::json by_number = names_by_number(document, folder);
   std::vector<std::string> names;
+  if (!by_number.is_object()) return names;
   for (std::size_t i = 0; i < by_number.size(); ++i) {
     const auto name = by_number.find(std::to_string(i));
     if (name == by_number.end() || !name->is_string() || *name == fmt::format("LABEL_{}", i)) return {};

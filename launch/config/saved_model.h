@@ -20,7 +20,8 @@ enum class WhichModel { kLast, kBest };
 // is to be said of the choice; "" where the model is the one in output_dir.
 std::string choose_saved_weights(const std::vector<std::string>& keys, Config& config, WhichModel wanted);
 
-// What the config.json there calls its classes, in order; none where it does not say, or says LABEL_0 and so on.
+// What the config.json there calls its classes, in order; none where it does not say, or says LABEL_0 and so on. Error kInput
+// where it contradicts itself.
 std::vector<std::string> saved_label_names(const std::string& folder);
 
 // The ids that end a text, by generation_config.json, else by config.json: each from 0 to 2^31 - 1.

@@ -163,29 +163,25 @@ class ModelWriter {
 void write_hugging_face(SnapshotReader& snapshot, const SavedRun& run, std::optional<DType> dtype,
                         const std::string& folder) {
   const Config& config = run.config;
+  const Companions companions(config);
   const ModelGraph built = model_of_layout(config, {});
   ModelWriter(snapshot, built.model, dtype, folder + saved_weights_file(config)).write();
   const DType kept = config.training.precision == Precision::kFP64 ? DType::kF64 : DType::kF32;
-  write_text_file(
-      folder + saved_description_file(config),
-      config.lora.rank > 0
-          ? adapter_description(config, built.model)
-          : hf_config_text(config.model, config.task, torch_name(dtype.value_or(kept)), config.data.labels));
-  copy_companions(config, folder);
+  write_text_file(folder + saved_description_file(config),
+                  config.lora.rank > 0 ? adapter_description(config, built.model)
+                                       : companions.with_token_ids(hf_config_text(
+                                             config.model, config.task, torch_name(dtype.value_or(kept)),
+                                             config.data.labels)));
+  companions.write(folder);
 }
 
 const std::vector<std::string>& hugging_face_files() {
-  static const std::vector<std::string> names = {"adapter_config.json",
-                                                 "adapter_model.safetensors",
-                                                 "config.json",
-                                                 "model.safetensors",
-                                                 "tokenizer.json",
-                                                 "tokenizer_config.json",
-                                                 "special_tokens_map.json",
-                                                 "generation_config.json",
-                                                 "vocab.json",
-                                                 "merges.txt",
-                                                 "vocab.txt"};
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all = {"adapter_config.json", "adapter_model.safetensors", "config.json",
+                                    "model.safetensors"};
+    all.insert(all.end(), companion_names().begin(), companion_names().end());
+    return all;
+  }();
   return names;
 }
 

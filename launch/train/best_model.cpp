@@ -44,6 +44,7 @@ BestModel::BestModel(const Config& config, const Session& session)
       folder_(config.output_dir + kBestModelFolder) {
   if (!saves_ || session.mesh().world().rank() != 0) return;
   make_best_folder(folder_);
+  companions_.emplace(config);
   if (const int64_t step = session.best().step; step > 0 && !is_there())
     warn(
         "{} does not hold the model of step {}, the best before this run went on; it will hold the next "
@@ -64,7 +65,7 @@ void BestModel::after_evaluation(const EvaluationResult& result) {
   std::optional<Error> refused;
   std::unique_ptr<SafetensorsWriter> file;
   if (first) try {
-      if (!has_companions_) write_description(config_, session_, folder_).commit();
+      if (!has_companions_) write_description(config_, session_, *companions_, folder_).commit();
       file = session_.weights().begin_file(folder_ + saved_weights_file(config_));
     } catch (const Error& error) {
       refused = error;
@@ -81,7 +82,7 @@ void BestModel::after_evaluation(const EvaluationResult& result) {
     warn("the model of step {}, the best so far, could not be saved: {}; training goes on",
          session_.progress().step, failed_->what());
   else if (!has_companions_)
-    copy_companions(config_, folder_);
+    companions_->write(folder_);
   has_companions_ |= !failed_;
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "launch/config/config.h"
+#include "launch/train/companions.h"
 #include "launch/train/session.h"
 
 namespace recollect {
@@ -32,8 +33,9 @@ class BestModel {
   const Session& session_;
   const bool saves_;
   const std::string folder_;
-  bool has_companions_ = false;  // config.json and what is copied
-  std::optional<Error> failed_;  // of the best one
+  std::optional<Companions> companions_;  // of rank 0
+  bool has_companions_ = false;           // they and config.json are there
+  std::optional<Error> failed_;           // of the best one
 };
 
 }  // namespace recollect

@@ -15,8 +15,8 @@
 #include "engine/data/prepare_texts.h"
 #include "launch/config/data_source.h"
 #include "launch/config/epochs.h"
-#include "launch/config/saved_model.h"
 #include "launch/program/task.h"
+#include "launch/train/label_names.h"
 
 namespace recollect {
 
@@ -76,6 +76,15 @@ OpenedData open_ids(const Config& config, const TaskData& task, DataFormat forma
   return packed(config, std::move(dataset), std::move(remarks), shuffled);
 }
 
+// Texts are padded behind their ends here; where the tokenizer pads before them, positions would be others.
+void check_padding_side(const Tokenizer& tokenizer, const Config& config) {
+  if (tokenizer.habits().pads_left)
+    throw Error(ExitCode::kInput,
+                fmt::format("{}: padding_side is left, and {} pads texts on the right", config.data.tokenizer,
+                            name_of(config.task)),
+                "say \"padding_side\": \"right\" in tokenizer_config.json, if the model was trained so");
+}
+
 // Of language models.
 OpenedData open_texts(const Config& config, DataFormat format, const std::vector<std::string>& paths,
                       bool shuffled) {
@@ -88,14 +97,18 @@ OpenedData open_texts(const Config& config, DataFormat format, const std::vector
                  .threads = omp_get_max_threads(),
                  .on_bad_record = d.on_bad_record};
   if (!d.columns.text.empty()) spec.key = d.columns.text;
-  if (format == DataFormat::kText) return packed(config, tokenize_stream(*tokenizer, spec), {}, shuffled);
+  if (format == DataFormat::kText)
+    return packed(config, tokenize_stream(*tokenizer, spec), tokenizer->remarks(), shuffled);
   const bool across = d.packing == Packing::kAcross;
   const LineTokens tokens =
       config.task == Task::kMaskedLm && !across ? LineTokens::kWithSpecial : LineTokens::kWithEnd;
+  if (tokens == LineTokens::kWithSpecial) check_padding_side(*tokenizer, config);
   PreparedTexts texts = format == DataFormat::kSquad
                             ? tokenize_contexts(*tokenizer, spec, tokens, d.truncation, across)
                             : tokenize_lines(*tokenizer, spec, tokens, d.truncation, across);
-  return packed(config, std::move(texts.dataset), std::move(texts.remarks), shuffled);
+  std::vector<std::string> remarks = tokenizer->remarks();
+  remarks.insert(remarks.end(), texts.remarks.begin(), texts.remarks.end());
+  return packed(config, std::move(texts.dataset), std::move(remarks), shuffled);
 }
 
 // Each set by itself, packed too.
@@ -115,15 +128,6 @@ OpenedData open_mixture(const Config& config, const TaskData& task) {
   mixed.mixture = mixture->description();
   mixed.dataset = std::move(mixture);
   return mixed;
-}
-
-// Whether the model that is trained on has names for all classes that were found: it is its order that counts then.
-bool takes_names(const Config& config, const std::vector<std::string>& found) {
-  if (config.model.pretrained.empty() || found.empty()) return false;
-  const std::vector<std::string> names = saved_label_names(config.model.pretrained);
-  return names != found && std::all_of(found.begin(), found.end(), [&](const std::string& label) {
-           return std::find(names.begin(), names.end(), label) != names.end();
-         });
 }
 
 }  // namespace
@@ -153,13 +157,23 @@ OpenedData open_data(const Config& config, const TaskData& task, DataFormat form
                        .threads = omp_get_max_threads()};
   const GivenBack memory;  // of the tokenizer too
   const std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(d.tokenizer);
+  check_padding_side(*tokenizer, config);
   Prepared prepared = prepare(spec, *tokenizer);
-  if (spec.labels.empty() && takes_names(config, prepared.labels)) {
-    spec.labels = saved_label_names(config.model.pretrained);
-    prepared = prepare(spec, *tokenizer);
-  }
+  std::vector<std::string> remarks = tokenizer->remarks();
   const bool classifies =
       config.task == Task::kSequenceClassification || config.task == Task::kTokenClassification;
+  if (classifies && spec.labels.empty() && !prepared.labels.empty()) {
+    LabelNames chosen = choose_label_names(config, prepared.labels);
+    remarks.insert(remarks.end(), chosen.remarks.begin(), chosen.remarks.end());
+    if (!chosen.names.empty() && chosen.names != prepared.labels) {
+      spec.labels = std::move(chosen.names);
+      prepared = prepare(spec, *tokenizer);
+    }
+  } else if (const auto reordered = reordered_labels(config);
+             classifies && reordered && options.labels.empty()) {
+    remarks.push_back(*reordered);
+  }
+  prepared.remarks.insert(prepared.remarks.begin(), remarks.begin(), remarks.end());
   if (classifies && !prepared.labels.empty() && static_cast<int64_t>(prepared.labels.size()) != model.labels)
     throw Error(ExitCode::kInput,
                 fmt::format("{}: there are {} labels, {}; model.num_labels is {}", fmt::join(paths, ", "),

@@ -22,9 +22,8 @@ constexpr uint64_t kPage = 1 << 20;        // without its ranks
 constexpr uint64_t kReportOp = 512;        // of an op in a rank's JSON, and in its trace
 constexpr uint64_t kTensorHeader = 512;    // of a tensor in the model's header
 
-uint64_t model_bytes(const Config& config, const Session& session) {
-  uint64_t bytes = kSmallFile;
-  for (const TokenizerFile& file : companion_files(config)) bytes += std::filesystem::file_size(file.path);
+uint64_t model_bytes(const Config& config, const Session& session, const Companions& companions) {
+  uint64_t bytes = kSmallFile + companions.bytes();
   const bool adapters = config.lora.rank > 0;
   for (const Parameter& p : session.training_program().model.parameters)
     if (!adapters || p.saved_with_adapters)
@@ -33,10 +32,8 @@ uint64_t model_bytes(const Config& config, const Session& session) {
   return bytes;
 }
 
-uint64_t merged_model_bytes(const Config& config, const Session& session) {
-  uint64_t bytes = kSmallFile;
-  for (const TokenizerFile& file : companion_files(config)) bytes += std::filesystem::file_size(file.path);
-  return bytes + merged_bytes(session.training_program().model, sizeof(double));
+uint64_t merged_model_bytes(const Session& session, const Companions& companions) {
+  return kSmallFile + companions.bytes() + merged_bytes(session.training_program().model, sizeof(double));
 }
 
 uint64_t most_evaluations(const Config& config, int64_t samples) {
@@ -59,11 +56,12 @@ std::vector<PlannedFile> planned_files(const Config& config, const Session& sess
     const std::vector<std::string>& forms = config.logging.report_to;
     return std::find(forms.begin(), forms.end(), form) != forms.end();
   };
+  const Companions companions(config);
   std::vector<PlannedFile> files{{"configuration", configured + 2 * kSmallFile}};
-  if (config.checkpoint.save_model) files.push_back({"model", model_bytes(config, session)});
-  if (config.lora.merge) files.push_back({"merged model", merged_model_bytes(config, session)});
+  if (config.checkpoint.save_model) files.push_back({"model", model_bytes(config, session, companions)});
+  if (config.lora.merge) files.push_back({"merged model", merged_model_bytes(session, companions)});
   if (config.checkpoint.save_best_model)  // and the one that it takes the place of
-    files.push_back({"best model", 2 * model_bytes(config, session)});
+    files.push_back({"best model", 2 * model_bytes(config, session, companions)});
   if (wants("jsonl")) files.push_back({"metrics", lines * kMetricsLine});
   if (wants("tensorboard") && config.logging.tensorboard_dir.empty())
     files.push_back({"TensorBoard events", kSmallFile + lines * kEventRecord});

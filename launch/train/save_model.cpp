@@ -18,8 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kGenerationConfig = "generation_config.json";
-
 // The folder of the configuration file; the working directory where there is no such file.
 std::string configuration_folder(const Config& config) {
   const auto file = config.origins.find("");
@@ -41,10 +39,10 @@ std::string make_rescue_folder(const std::string& around, const std::string& out
   throw Error(ExitCode::kStorage, fmt::format("cannot make a folder in {}: {}", around, error.message()));
 }
 
-std::string model_description(const Config& config, const Session& session) {
-  return hf_config_text(config.model, config.task,
-                        config.training.precision == Precision::kFP64 ? "float64" : "float32",
-                        session.labels());
+std::string model_description(const Config& config, const Session& session, const Companions& companions) {
+  return companions.with_token_ids(hf_config_text(
+      config.model, config.task, config.training.precision == Precision::kFP64 ? "float64" : "float32",
+      session.labels()));
 }
 
 }  // namespace
@@ -57,27 +55,15 @@ std::string saved_description_file(const Config& config) {
   return config.lora.rank > 0 ? kAdapterConfig : "/config.json";
 }
 
-ReplacementFile write_description(const Config& config, const Session& session, const std::string& folder) {
+ReplacementFile write_description(const Config& config, const Session& session, const Companions& companions,
+                                  const std::string& folder) {
   const std::string text = config.lora.rank > 0
                                ? adapter_description(config, session.training_program().model)
-                               : model_description(config, session);
+                               : model_description(config, session, companions);
   ReplacementFile file(folder + saved_description_file(config));
   file.reserve(text.size());
   file.write_at(0, std::as_bytes(std::span(text)));
   return file;
-}
-
-std::vector<TokenizerFile> companion_files(const Config& config) {
-  const std::string& of_data = config.data.tokenizer;
-  const std::string& start = config.model.pretrained;
-  const std::string& tokenizer = of_data.empty() ? start : of_data;
-  std::vector<TokenizerFile> files;
-  if (!tokenizer.empty()) files = parts_of_tokenizer(tokenizer);
-  const std::string generation = start + "/" + kGenerationConfig;
-  std::error_code error;
-  if (!start.empty() && config.task == Task::kCausalLm && fs::is_regular_file(generation, error))
-    files.push_back({generation, kGenerationConfig});
-  return files;
 }
 
 void check_companions(const Config& config) {
@@ -91,18 +77,11 @@ void check_companions(const Config& config) {
                 "name the tokenizer that made data.path");
 }
 
-void copy_companions(const Config& config, const std::string& folder) {
-  for (const TokenizerFile& file : companion_files(config)) {
-    std::error_code error;
-    fs::copy_file(file.path, fs::path(folder) / file.name, fs::copy_options::overwrite_existing, error);
-    if (error) warn("{} is not beside the model: {}", file.path, error.message());
-  }
-}
-
 ModelSave::ModelSave(const Config& config, const Session& session) : config_(config), session_(session) {
   if (!config.checkpoint.save_model || session.mesh().world().rank() != 0) return;
+  companions_.emplace(config);
   file_ = session.weights().begin_file(config.output_dir + saved_weights_file(config));
-  description_.emplace(write_description(config, session, config.output_dir));
+  description_.emplace(write_description(config, session, *companions_, config.output_dir));
   if (config.overwrite) return;
   file_->spare_newcomers();
   description_->spare_newcomers();
@@ -122,7 +101,7 @@ void ModelSave::save(const std::optional<Error>& not_there) {
   file_.reset();
   if (!failed) {
     if (!first) return;
-    copy_companions(config_, config_.output_dir);
+    companions_->write(config_.output_dir);
     if (!config_.lora.merge) say("{}\n", saved_text());
     return;
   }
@@ -144,7 +123,7 @@ std::optional<Error> ModelSave::save_elsewhere(const std::string& around) {
   if (session_.mesh().world().rank() == 0) try {
       folder = make_rescue_folder(around, config_.output_dir);
       file = session_.weights().begin_file(folder + saved_weights_file(config_));
-      write_description(config_, session_, folder).commit();
+      write_description(config_, session_, *companions_, folder).commit();
     } catch (const Error& error) {
       failed = error;
       file.reset();
@@ -152,7 +131,7 @@ std::optional<Error> ModelSave::save_elsewhere(const std::string& around) {
   const std::optional<Error> stopped = session_.weights().save(file.get());
   if (!stopped) {
     elsewhere_ = folder;
-    if (!folder.empty()) copy_companions(config_, folder);
+    if (!folder.empty()) companions_->write(folder);
     return {};
   }
   std::error_code ignored;
@@ -165,11 +144,11 @@ void ModelSave::merge() const {
   const std::string folder = config_.output_dir + kMergedFolder;
   make_folders(folder);
   remove_stale_temporaries(folder);
-  write_text_file(folder + "/config.json", model_description(config_, session_));
+  write_text_file(folder + "/config.json", model_description(config_, session_, *companions_));
   merge_adapters(session_.training_program().model, lora_settings(config_),
                  SafetensorsSet(config_.model.pretrained), SafetensorsSet(config_.output_dir + kAdapterFile),
                  folder + kModelFile);
-  copy_companions(config_, folder);
+  companions_->write(folder);
   say("{}, and merged them into {}\n", saved_text(), folder);
 }
 

@@ -6,8 +6,8 @@
 #include <optional>
 #include <string>
 
-#include "engine/data/tokenizer/tokenizer.h"
 #include "launch/config/config.h"
+#include "launch/train/companions.h"
 #include "launch/train/session.h"
 
 namespace recollect {
@@ -15,19 +15,15 @@ namespace recollect {
 inline constexpr const char* kModelFile = "/model.safetensors";
 inline constexpr const char* kMergedFolder = "/merged";         // in output_dir
 
-// What is copied beside the model that is saved, with which Transformers' pipelines take it as it is: the tokenizer of the
-// data, or that of model.pretrained; and how model.pretrained says that its texts are continued.
-std::vector<TokenizerFile> companion_files(const Config& config);
 // Error kInput where the tokenizer of token files has more tokens than the model.
 void check_companions(const Config& config);
-// What cannot be copied is complained of.
-void copy_companions(const Config& config, const std::string& folder);
 // The files of what is saved, "/model.safetensors" and "/config.json": those of the model that is trained, or of its
 // adapters.
 std::string saved_weights_file(const Config& config);
 std::string saved_description_file(const Config& config);
 // The second, without its name yet. Error kStorage.
-ReplacementFile write_description(const Config& config, const Session& session, const std::string& folder);
+ReplacementFile write_description(const Config& config, const Session& session, const Companions& companions,
+                                  const std::string& folder);
 
 class ModelSave {
  public:
@@ -48,6 +44,7 @@ class ModelSave {
 
   const Config& config_;
   const Session& session_;
+  std::optional<Companions> companions_;        // of rank 0
   std::unique_ptr<SafetensorsWriter> file_;     // of rank 0
   std::optional<ReplacementFile> description_;  // config.json, written and without its name yet
   std::string elsewhere_;                       // where the model is, if not in the output folder

@@ -103,6 +103,77 @@ TEST_F(TextTraining, OfAModelThatWasThereTakesItsFilesAlong) {
   }
 }
 
+// A folder that save_pretrained might have left: ids of special tokens, and the files of any kind of tokenizer.
+TEST_F(TextTraining, SavesWhatTransformersLooksFor) {
+  const TemporaryFolder& folder = place_.folder();
+  const auto copied = [&](const std::string& to, const char* name) {
+    folder.write(to + "/" + name, TemporaryFolder::read(kTokenizers + "gpt2/" + name));
+  };
+  copied("whole", "tokenizer.json");
+  for (const char* name : {"vocab.json", "merges.txt"}) copied("parts", name), copied("told", name);
+  folder.write("told/tokenizer_config.json",
+               R"({"tokenizer_class": "GPT2Tokenizer", "bos_token": "<s>", "pad_token": "<p>"})");
+  folder.write("told/added_tokens.json", R"({"<s>": 420, "<p>": 421})");
+  folder.write("told/chat_template.jinja", "{{ messages }}");
+  folder.write("told/chat_templates/short.jinja", "{{ tools }}");
+  folder.write("llama.yaml", R"(
+model: {type: llama, vocab_size: 500, hidden_size: 8, intermediate_size: 8, num_hidden_layers: 1, num_attention_heads: 2,
+        max_position_embeddings: 16}
+training: {micro_batch_size: 4, max_steps: 1}
+data: {format: jsonl, path: lines.jsonl}
+checkpoint: {save_model: true}
+memory_report: {at: []}
+profiling: {step: 0}
+)");
+  struct Case {
+    std::string tokenizer;
+    json begin, end, pad;  // ids
+    std::vector<std::string> files;
+    const char* written_class;
+  };
+  const Case cases[] = {
+      {"whole", 0, 0, nullptr, {"tokenizer.json"}, "PreTrainedTokenizerFast"},
+      {"parts", 0, 0, nullptr, {"vocab.json", "merges.txt", "tokenizer.json"}, "GPT2Tokenizer"},
+      {"told",
+       420,
+       0,
+       421,
+       {"vocab.json", "merges.txt", "tokenizer.json", "added_tokens.json", "chat_template.jinja",
+        "chat_templates/short.jinja"},
+       "GPT2Tokenizer"}};
+  for (const Case& one : cases) {
+    const std::string out = "saved-" + one.tokenizer;
+    const Finished finished =
+        place_.recollect({"train", "llama.yaml", "data.tokenizer=" + one.tokenizer, "output_dir=" + out});
+    ASSERT_EQ(finished.status, 0) << finished.err;
+    const json config = json::parse(read(out + "/config.json")),
+               generation = json::parse(read(out + "/generation_config.json")),
+               tokenizer = json::parse(read(out + "/tokenizer_config.json"));
+    EXPECT_EQ(config.at("bos_token_id"), one.begin) << one.tokenizer;
+    EXPECT_EQ(config.at("eos_token_id"), one.end) << one.tokenizer;
+    EXPECT_EQ(config.at("pad_token_id"), nullptr) << "its row would be frozen";
+    EXPECT_EQ(generation.at("eos_token_id"), one.end) << one.tokenizer;
+    EXPECT_EQ(generation.value("pad_token_id", json()), one.pad) << one.tokenizer;
+    EXPECT_EQ(tokenizer.at("tokenizer_class"), one.written_class) << one.tokenizer;
+    for (const std::string& file : one.files)
+      EXPECT_TRUE(fs::exists(place_.file(out + "/" + file))) << one.tokenizer << ": " << file;
+    // The tokenizer of the saved folder is the one that was trained with.
+    EncodingMemory memory;
+    std::vector<uint32_t> before, after;
+    const std::string text = "The whale<|endoftext|><s>it's<p>";
+    load_tokenizer(place_.file(one.tokenizer))->encode(text, memory, before);
+    EncodingMemory again;
+    load_tokenizer(place_.file(out))->encode(text, again, after);
+    EXPECT_EQ(after, before) << one.tokenizer;
+  }
+  // Nobody knows an end: Transformers must not take its own.
+  const Finished bytes = place_.recollect({"train", "llama.yaml", "data.format=text", "data.path=texts",
+                                           "data.tokenizer=bytes", "output_dir=bytes"});
+  ASSERT_EQ(bytes.status, 0) << bytes.err;
+  EXPECT_EQ(json::parse(read("bytes/config.json")).at("eos_token_id"), nullptr);
+  EXPECT_FALSE(json::parse(read("bytes/generation_config.json")).contains("eos_token_id"));
+}
+
 // Of a model that fills in what is masked: the tokenizer has the mask token, and those that are never masked.
 TEST_F(TextTraining, MasksAsTheTokenizerSays) {
   place_.folder().write("bert.yaml", R"(
