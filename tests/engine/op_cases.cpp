@@ -3,6 +3,8 @@
 // dimension.
 #include "tests/engine/op_cases.h"
 
+#include <cmath>
+
 namespace recollect::test {
 
 std::vector<OpCase> op_cases() {
@@ -331,6 +333,8 @@ void add_attention_cases(std::vector<OpCase>& cases) {
   // A query of a sample of one key has no gradient: dP - delta is what rounding leaves of two sums as long as
   // a head, which in float is within the tolerance for narrow heads only.
   for (const AttentionCase& c : kAttention) {
+    // e^(score - lse) makes a rounding of the exponent one as many times as large as that is: scores are normal.
+    const double condition = 4 + std::log(static_cast<double>(c.length));
     const int64_t tokens = c.samples * c.length, width = c.heads * c.size;
     const int64_t kv_heads = (c.first_head + c.heads - 1) / c.group - c.first_head / c.group + 1;
     const int64_t kv_width = 2 * kv_heads * c.size;
@@ -367,14 +371,16 @@ void add_attention_cases(std::vector<OpCase>& cases) {
                    .inputs = {q},
                    .attributes = attributes,
                    .differentiable = c.own_kv ? std::vector<int>{0, 1} : std::vector<int>{0},
-                   .bf16_roundings = 2};
+                   .bf16_roundings = 2,
+                   .condition = condition};
     OpCase backward{.name = std::string("attention_backward_") + c.name,
                     .kind = "attention_backward",
                     .inputs = {activation("do", {tokens, width}), q, activation("o", {tokens, width}),
                                statistic("lse", {c.samples * c.heads, c.length})},
                     .attributes = attributes,
                     .derived = {{.kind = "attention", .from = {1}, .inputs = {{0, 2}, {1, 3}}}},
-                    .bf16_roundings = 2};
+                    .bf16_roundings = 2,
+                    .condition = condition};
     for (const ValueSpec& input : more) {
       backward.derived[0].from.push_back(static_cast<int>(backward.inputs.size()));
       forward.inputs.push_back(input);

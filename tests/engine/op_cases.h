@@ -58,6 +58,8 @@ struct OpCase {
   RunState state = {.seed = 0x1234567890abcdef, .step = 7, .first_sample = 3, .token_stride = 256};
   // How many roundings to bf16 (2^-8 of the value's scale) a result may be away; 1 is that of storing it.
   double bf16_roundings = 1;
+  // How much larger than its result an op's formula makes a rounding of float on the way.
+  double condition = 1;
 };
 
 inline void PrintTo(const OpCase& c, std::ostream* out) { *out << c.name; }

@@ -4,6 +4,7 @@
 
 #include "tests/engine/cpu_kernels.h"
 #include "tests/engine/op_harness.h"
+#include "tests/engine/rounding.h"
 #include "tests/gpu/emulation/backend.h"
 
 namespace recollect::test {
@@ -15,7 +16,6 @@ struct TokenBackend {
   const char* name;
   void (*register_kernels)(KernelTable&, VocabularyReduction*);
   Precision precision;
-  double tolerance;  // of sums over tokens
 };
 
 class DividedTokens : public ::testing::TestWithParam<TokenBackend> {
@@ -96,18 +96,19 @@ TEST_P(DividedTokens, TokenTypesAreThoseOfTheRanksTokens) {
       const Numbers part = run(backward(first, kTokens / 2), {own, ids});
       for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += part[i];
     }
-    expect_close(sum, whole, GetParam().tolerance, std::to_string(rows) + " rows");
+    expect_close(sum, whole, result_bound(GetParam().precision.statistics, kTokens),
+                 std::to_string(rows) + " rows");
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Backends, DividedTokens,
-    ::testing::Values(TokenBackend{"reference_double", reference::register_kernels, kDouble, 1e-14},
-                      TokenBackend{"cpu_float", register_cpu_kernels, kFloat, 1e-6},
-                      TokenBackend{"cpu_bf16", register_cpu_kernels, kBfloat16, 1e-6},
-                      TokenBackend{"cuda_float", emulation::register_kernels, kFloat, 1e-6},
-                      TokenBackend{"cuda_bf16", emulation::register_kernels, kBfloat16, 1e-6}),
-    [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Backends, DividedTokens,
+                         ::testing::Values(TokenBackend{"reference_double", reference::register_kernels,
+                                                        kDouble},
+                                           TokenBackend{"cpu_float", register_cpu_kernels, kFloat},
+                                           TokenBackend{"cpu_bf16", register_cpu_kernels, kBfloat16},
+                                           TokenBackend{"cuda_float", emulation::register_kernels, kFloat},
+                                           TokenBackend{"cuda_bf16", emulation::register_kernels, kBfloat16}),
+                         [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace recollect::test

@@ -11,6 +11,7 @@
 #include "engine/graph/differentiate.h"
 #include "tests/engine/cpu_kernels.h"
 #include "tests/engine/op_harness.h"
+#include "tests/engine/rounding.h"
 #include "tests/gpu/emulation/backend.h"
 
 namespace recollect::test {
@@ -169,43 +170,40 @@ TEST(BiasDropoutAdd, HandsItsGradientDownWithoutDropout) {
   }
 }
 
-// Unit roundoffs, and what a result may be away from the double result in units of its scale. Float sums of a
-// few hundred terms in any order stay below 1e-5; a bf16 result may be off by some roundings of bf16 (2^-9
-// each), which the case states; f16 has three more bits.
-constexpr double kFloatTolerance = 1e-5, kBfloat16Rounding = 0x1p-8, kFloat16Rounding = 0x1p-11;
+// No sum of an op has more terms than the longest extent of what it reads, but for sums of everything, which are double.
+int64_t longest_sum(const OpCase& c) {
+  int64_t terms = 1;
+  for (const ValueSpec& input : c.inputs)
+    for (int i = 0; i < input.shape.rank(); ++i) terms = std::max(terms, input.shape[i]);
+  return terms;
+}
 
 class Parity : public ::testing::TestWithParam<OpCase> {
  protected:
   // Compares `kernels` in `precision` with the reference in double on the same, rounded inputs.
-  void compare(const KernelTable& kernels, Precision precision, double tolerance) {
+  void compare(const KernelTable& kernels, Precision precision) {
     const OpCase& c = GetParam();
     const CaseData data = make_data(c, precision);
     const std::vector<Numbers> want = run_case(c, data, reference_kernels(), kDouble);
     const std::vector<Numbers> got = run_case(c, data, kernels, precision);
+    const double bound = result_bound(precision.activation, longest_sum(c), c.bf16_roundings, c.condition);
     ASSERT_EQ(got.size(), want.size());
     for (std::size_t i = 0; i < want.size(); ++i) {
       // A sum is as exact as what is added to it, however near to zero that brings it.
       const auto start = data.accumulators.find(static_cast<int>(i));
       const double scale =
           c.accumulate && start != data.accumulators.end() ? root_mean_square(start->second) : 0;
-      expect_close(got[i], want[i], tolerance, "output " + std::to_string(i), scale);
+      expect_close(got[i], want[i], bound, "output " + std::to_string(i), scale);
     }
   }
 };
 
-// The float reference computes in double and rounds what it stores: to a few roundings.
-TEST_P(Parity, ReferenceFloat) { compare(reference_kernels(), kFloat, 1e-6); }
-TEST_P(Parity, CpuFloat) { compare(cpu_kernels(), kFloat, kFloatTolerance); }
-TEST_P(Parity, CpuBfloat16) {
-  compare(cpu_kernels(), kBfloat16, GetParam().bf16_roundings * kBfloat16Rounding);
-}
-TEST_P(Parity, CudaFloat) { compare(cuda_kernels(), kFloat, kFloatTolerance); }
-TEST_P(Parity, CudaBfloat16) {
-  compare(cuda_kernels(), kBfloat16, GetParam().bf16_roundings * kBfloat16Rounding);
-}
-TEST_P(Parity, CudaFloat16) {
-  compare(cuda_kernels(), kFloat16, GetParam().bf16_roundings * kFloat16Rounding);
-}
+TEST_P(Parity, ReferenceFloat) { compare(reference_kernels(), kFloat); }
+TEST_P(Parity, CpuFloat) { compare(cpu_kernels(), kFloat); }
+TEST_P(Parity, CpuBfloat16) { compare(cpu_kernels(), kBfloat16); }
+TEST_P(Parity, CudaFloat) { compare(cuda_kernels(), kFloat); }
+TEST_P(Parity, CudaBfloat16) { compare(cuda_kernels(), kBfloat16); }
+TEST_P(Parity, CudaFloat16) { compare(cuda_kernels(), kFloat16); }
 
 INSTANTIATE_TEST_SUITE_P(Ops, Parity, ::testing::ValuesIn(op_cases()), name_of_case);
 

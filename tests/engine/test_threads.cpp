@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <ctime>
 #include <random>
 
 #include "engine/ops/cpu/gemm.h"
 #include "tests/engine/cpu_kernels.h"
 #include "tests/engine/op_harness.h"
+#include "tests/engine/rounding.h"
 
 namespace recollect::test {
 namespace {
@@ -79,7 +81,7 @@ TEST_P(Threads, DecideNoBitInBfloat16) { compare(kBfloat16); }
 INSTANTIATE_TEST_SUITE_P(Ops, Threads, ::testing::ValuesIn(op_cases()),
                          [](const auto& info) { return info.param.name; });
 
-// Seconds of an update of so many elements, the best of some.
+// Processor seconds of an update of so many elements, of all threads together; the best of some.
 double update_seconds(OpCase c, int64_t elements, int threads) {
   const WithThreads scope(threads);
   c.inputs[2].shape = {elements};
@@ -97,9 +99,9 @@ double update_seconds(OpCase c, int64_t elements, int threads) {
     write(runner.tensor(graph.op(0).outputs[static_cast<std::size_t>(output)]), numbers);
   double best = 1e9;
   for (int i = 0; i < 20; ++i) {
-    const double begin = omp_get_wtime();
+    const std::clock_t begin = std::clock();
     runner.run_op(0, true);
-    best = std::min(best, omp_get_wtime() - begin);
+    best = std::min(best, static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC);
   }
   return best;
 }
@@ -110,7 +112,7 @@ TEST(OneThread, TakesNoLongerThanItsShare) {
   for (const OpCase& c : op_cases())
     if (c.name.find("_6305") != std::string::npos) {
       ++updates;
-      EXPECT_LT(update_seconds(c, 1 << 18, 1), 6 * update_seconds(c, 1 << 18, 2)) << c.name;
+      EXPECT_LT(update_seconds(c, 1 << 18, 1), 3 * update_seconds(c, 1 << 18, 2)) << c.name;
     }
   EXPECT_EQ(updates, 10);
 }
@@ -133,7 +135,7 @@ TEST(ColumnSums, AreCutByRowsAlone) {
     }
     Numbers want(300, 0.0);
     for (int64_t i = 0; i < rows * 300; ++i) want[i % 300] += data.inputs[0][i];
-    expect_close(first[0], want, 1e-5, std::to_string(rows) + " rows");
+    expect_close(first[0], want, result_bound(DType::kF32, rows), std::to_string(rows) + " rows");
   }
 }
 
@@ -224,7 +226,7 @@ TEST(Gemm, HasTheSameBitsForAnyNumberOfThreads) {
           }
           Numbers got(first.begin(), first.end()), want = o.product;
           for (double& x : want) x += s.bias ? 0.5 : s.accumulates ? 2.0 : 0.0;
-          expect_close(got, want, s.out == DType::kF32 ? 1e-5 : 0x1p-8,
+          expect_close(got, want, result_bound(s.out, k),
                        std::to_string(m) + " x " + std::to_string(n) + " x " + std::to_string(k));
         }
 }

@@ -24,6 +24,7 @@
 #include "tests/launch/process.h"
 #include "tests/launch/stress_probes.h"
 #include "tests/launch/training_harness.h"
+#include "tests/launch/training_rounding.h"
 
 namespace recollect::test::evaluation_metrics_test {
 namespace {
@@ -36,6 +37,12 @@ Numbers numbers_of(const MetricList& list) {
   for (const MetricValue& metric : list) numbers[std::string(metric.name)] = metric.value;
   EXPECT_EQ(numbers.size(), list.size()) << "a name that stands there twice";
   return numbers;
+}
+
+Tensors tensors_of(const Numbers& numbers) {
+  Tensors tensors;
+  for (const auto& [name, value] : numbers) tensors[name] = {value};
+  return tensors;
 }
 
 void expect_near(const Numbers& a, const Numbers& b, double tolerance, const std::string& what) {
@@ -92,13 +99,21 @@ void expect_at_every_layout(const GoldenTask& task, const Numbers& expected) {
     expect_near(numbers_of(run.evaluations.at(0).metrics), expected, 1e-9, what);
     EXPECT_EQ(run.predicted, run.measured) << what;
   }
-  for (const char* precision : {"fp32", "bf16"}) {
-    const Trained run =
-        train(kEvaluationOnly,
-              task.words() + Words{"training.micro_batch_size=2", "device.backend=cpu", "device.threads=1",
-                                   std::string("training.precision=") + precision});
-    expect_near(numbers_of(run.evaluations.at(0).metrics), expected,
-                precision == std::string("fp32") ? 1e-5 : 0.02, task.folder + " " + precision);
+  const Words words = task.words() + Words{"training.micro_batch_size=2"};
+  for (const auto& [precision, dtype] : {std::pair{"fp32", DType::kF32}, {"bf16", DType::kBF16}}) {
+    const Tensors bounds = rounding_bounds(dtype, [&](ExecutorProbe* noise) {
+      const Trained run = train(kEvaluationOnly, words,
+                                [&](int) { return ProgramParts{.edit_program = {}, .probe = noise}; });
+      return tensors_of(numbers_of(run.evaluations.at(0).metrics));
+    });
+    for (const std::string& isa : isas_here()) {
+      SCOPED_TRACE(task.folder + " " + precision + " " + isa);
+      const Trained run = train(kEvaluationOnly, on_cpu(words, isa, precision));
+      const Numbers seen = numbers_of(run.evaluations.at(0).metrics);
+      ASSERT_EQ(seen.size(), expected.size());
+      for (const auto& [name, value] : expected)
+        expect_within({value}, {seen.at(name)}, bounds.at(name), name);
+    }
   }
 }
 

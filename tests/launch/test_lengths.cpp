@@ -17,6 +17,7 @@
 #include "launch/report/rank_report.h"
 #include "tests/engine/expect_error.h"
 #include "tests/launch/training_harness.h"
+#include "tests/launch/training_rounding.h"
 
 namespace recollect::test::lengths_test {
 namespace {
@@ -274,7 +275,8 @@ TEST(Lengths, AShorterOneThatNeedsMoreFindsItReserved) {
                  [&](const Config& config, Session& session) {
                    reserved.push_back(reserved_bytes(session));
                    EXPECT_EQ(estimate(config).memory.arena_bytes(), reserved.back());
-                   EXPECT_NEAR(session.evaluate().loss, loss, 1e-5);
+                   // Of less than sixteen ops, one after the other.
+                   EXPECT_NEAR(session.evaluate().loss, loss, 4 * result_bound(DType::kF32, 256) * loss);
                  });
   EXPECT_EQ(reserved[0], reserved[1]);
 }

@@ -12,6 +12,7 @@
 #include "launch/train/snapshots.h"
 #include "tests/engine/temporary_folder.h"
 #include "tests/launch/training_harness.h"
+#include "tests/launch/training_rounding.h"
 
 namespace recollect::test::matrix_rules_test {
 namespace {
@@ -90,24 +91,33 @@ TEST(Adafactor, HoldsAsMuchAsTheFormulaSays) {
 
 // Accumulated, clipped and in bf16 the CPU's kernels stay by the reference's.
 TEST(MatrixRules, OfTheCpuAreTheReferences) {
-  const Words more = {"optimizer.max_grad_norm=0.5", "training.precision=fp32"};
+  const Words more = {"optimizer.max_grad_norm=0.5"};
   for (const char* const yaml : {kGpt2, kLlama}) {
-    const Trained reference = train(yaml, more),
-                  cpu = train(yaml, more + Words{"device.backend=cpu", "device.threads=1"});
-    EXPECT_LE(largest_difference(reference, cpu), 2e-4);
-    const Trained threads = train(
-        yaml, more + Words{"device.backend=cpu", "device.threads=1", "activation_checkpointing.mode=full"});
-    expect_same_bits(cpu, threads, "mode full");
-    const Trained rounded =
-        train(yaml, {"optimizer.max_grad_norm=0.5", "training.precision=bf16", "device.backend=cpu"});
-    EXPECT_EQ(rounded.predicted, rounded.measured);
-    EXPECT_NEAR(rounded.steps.back().loss, cpu.steps.back().loss, 0.05 * cpu.steps.back().loss);
+    const Trained reference = train(yaml, more);
+    const Bounds single = rounding_bounds(yaml, more, DType::kF32),
+                 half = rounding_bounds(yaml, more, DType::kBF16);
+    for (const std::string& isa : isas_here()) {
+      SCOPED_TRACE(isa);
+      const Trained cpu = train(yaml, on_cpu(more, isa));
+      expect_within(without_key_biases(reference.parameters), without_key_biases(cpu.parameters),
+                    single.parameters);
+      expect_same_bits(cpu, train(yaml, on_cpu(more, isa) + Words{"activation_checkpointing.mode=full"}),
+                       "mode full");
+      const Trained rounded = train(yaml, on_cpu(more, isa, "bf16"));
+      EXPECT_EQ(rounded.predicted, rounded.measured);
+      expect_within(losses_of(reference), losses_of(rounded), half.losses, "losses in bf16");
+    }
   }
   const Words muon = more + Words{"optimizer.name=muon"};
-  const Trained reference = train(kGpt2, muon),
-                cpu = train(kGpt2, muon + Words{"device.backend=cpu", "device.threads=1"});
-  EXPECT_LE(largest_difference(reference, cpu), 2e-3);
-  EXPECT_EQ(cpu.predicted, cpu.measured);
+  const Trained reference = train(kGpt2, muon);
+  const Bounds bounds = rounding_bounds(kGpt2, muon, DType::kF32);
+  for (const std::string& isa : isas_here()) {
+    SCOPED_TRACE(isa);
+    const Trained cpu = train(kGpt2, on_cpu(muon, isa));
+    expect_within(without_key_biases(reference.parameters), without_key_biases(cpu.parameters),
+                  bounds.parameters);
+    EXPECT_EQ(cpu.predicted, cpu.measured);
+  }
 }
 
 // Trains until `until`, from the newest snapshot on where there is one.
