@@ -24,7 +24,6 @@ constexpr std::string_view
     kPlanned = "leave it out: steps are planned as a whole, with kernels of their own",
     kNoTrackers =
         "not supported: logging.report_to has jsonl, tensorboard and mlflow; logging.hook feeds others",
-    kOfFamilies = "leave it out: config.json says which family the model is of",
     kThreads = "leave it out: batches are prepared by a thread, data.prefetch of them ahead",
     kSpikes =
         "not supported: numerics.spike_z_score names steps whose loss jumps, numerics.on_non_finite ends a "
@@ -40,6 +39,8 @@ constexpr ForeignKey kFileKeys[] = {
     {"val_size", "PyTorch", "evaluation.path", kOwnFile},
     {"val_ratio", "PyTorch", "evaluation.path", kOwnFile},
     {"eval_size", "PyTorch", "evaluation.path", kOwnFile},
+    {"evaluation.dataset_path", "PyTorch", "evaluation.path", ""},
+    {"evaluation.data_path", "PyTorch", "evaluation.path", ""},
     {"memory_threshold", "Mimose", "device.memory_limit", "", gibibytes},
 
     {"test_datasets", "axolotl", "evaluation.path", "write path: FILE in section 'evaluation'"},
@@ -49,8 +50,6 @@ constexpr ForeignKey kFileKeys[] = {
     {"wandb_mode", "axolotl", "", kNoTrackers},
     {"use_comet", "axolotl", "", kNoTrackers},
     {"use_trackio", "axolotl", "", kNoTrackers},
-    {"is_llama_derived_model", "axolotl", "", kOfFamilies},
-    {"is_mistral_derived_model", "axolotl", "", kOfFamilies},
     {"trust_remote_code", "axolotl", "", "leave it out: no code comes with a model"},
     {"tokenizer_config", "axolotl", "data.tokenizer", ""},
     {"eval_sample_packing", "axolotl", "", "leave it out: evaluations are packed as data.packing says"},

@@ -402,6 +402,7 @@ constexpr ForeignKey kForeignKeys[] = {
     {"zero_optimization.offload_optimizer.nvme_path", "DeepSpeed", "optimizer.offload_path", ""},
     {"zero_optimization.offload_optimizer.ratio", "DeepSpeed", "optimizer.offload_ratio", ""},
     {"zero_optimization.offload_optimizer", "DeepSpeed", "optimizer.offload", kStatesOffload},
+    {"zero_optimization.offload_param.device", "DeepSpeed", "", kNoParameterOffload},
     {"zero_optimization.offload_param", "DeepSpeed", "", kNoParameterOffload},
     {"zero_optimization", "DeepSpeed", "parallelism.zero_stage", kZero},
     {"deepspeed_config.zero_stage", "accelerate", "parallelism.zero_stage", ""},

@@ -364,6 +364,7 @@ constexpr ForeignValue kForeignValues[] = {
     {"context_parallel_degree", "1", "", kLeaveItOut},
     {"data_parallel_shard_degree", "1", "", kLeaveItOut},
     {"zero_optimization.offload_optimizer.device", "none", "", kLeaveItOut},
+    {"zero_optimization.offload_param.device", "none", "", kLeaveItOut},
     {"optimizer.offload", "cpu", "host"},
     {"optimizer.offload", "nvme", "disk"},
     {"optimizer_cpu_offload", "true", "host"},

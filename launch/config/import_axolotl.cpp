@@ -192,16 +192,19 @@ void arrange_trackers(ForeignFile& file) {
 
 void arrange_axolotl(ForeignFile& file) {
   for (const auto& [theirs, name] : kRenamed) file.rename(theirs, name);
-  for (const char* silent : {"model_type", "tokenizer_type", "trust_remote_code", "is_llama_derived_model",
-                             "is_mistral_derived_model", "is_falcon_derived_model", "is_qwen_derived_model",
-                             "eval_sample_packing", "tokenizer_use_fast", "device_map"})
+  for (const char* silent : {"model_type", "tokenizer_type", "trust_remote_code", "eval_sample_packing",
+                             "tokenizer_use_fast", "device_map"})
     file.settle(silent);
+  const std::vector<ForeignLeaf> leaves = file.leaves();
+  for (const ForeignLeaf& leaf : leaves)  // which family it is: config.json says it
+    if (leaf.path.ends_with("_derived_model")) file.settle(leaf.path);
   if (file.value("fp16") == "true" && (file.is_true("bf16") || file.value("bf16") == "auto"))
     file.leave_out("fp16", "bf16 goes before it there, too");
   const std::string offload = file.value("activation_offloading");
   if (!offload.empty() && offload != "false")
     file.write("activation_offloading", "activation_checkpointing.cpu_checkpointing", "true");
   file.settle("activation_offloading");
+  if (file.is_true("sample_packing")) file.write("sample_packing", "data.packing", "within");
   if (!file.has("per_device_train_batch_size")) file.write_default("training.micro_batch_size", "1");
   if (!file.has("sequence_len")) file.write_default("data.sequence_length", "512");
   if (!file.has("num_train_epochs") && file.number("max_steps", 0) <= 0)

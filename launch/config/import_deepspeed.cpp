@@ -148,8 +148,11 @@ void arrange_zero(ForeignFile& file) {
   if (!stage || stage->value == "0") return file.settle_inside("zero_optimization");
   bool more = false;
   for (const ForeignLeaf& leaf : file.inside("zero_optimization")) {
+    const bool is_offload = leaf.path.find(".offload_") != std::string::npos;
     const bool is_known =
-        leaf.path == "zero_optimization.stage" || leaf.path.find(".offload_") != std::string::npos;
+        leaf.path.ends_with(".stage") ||
+        (is_offload && (leaf.path.ends_with(".device") || leaf.path.ends_with(".nvme_path") ||
+                        leaf.path.ends_with(".ratio")));
     more = more || !is_known;
     if (!is_known) file.settle(leaf.path);
   }
@@ -185,9 +188,11 @@ void arrange_deepspeed(ForeignFile& file) {
     const std::string enabled = file.value(fmt::format("{}.enabled", section), "false");
     if (enabled != "true" && enabled != "auto") file.settle_inside(section);
   }
-  if (file.value("fp16.enabled") == "auto")
+  if (file.value("fp16.enabled") == "auto") {
     file.note("fp16.enabled auto",
               "what fp16 says besides is left out: write training.precision: fp16 where it is on");
+    file.settle("fp16.enabled");
+  }
   arrange_schedule_of_deepspeed(file);  // whose peak goes before the optimizer's rate
   arrange_rule(file);
   arrange_zero(file);

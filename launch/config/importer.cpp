@@ -14,6 +14,8 @@
 namespace recollect {
 namespace {
 
+constexpr const char* kFilledIn = "it is filled in from TrainingArguments: import these, too";
+
 std::size_t row_number(std::string_view path) {
   const auto rows = foreign_keys();
   return static_cast<std::size_t>(
@@ -31,7 +33,8 @@ std::pair<std::string, std::string> section_and_name(const std::string& path) {
 
 void Importer::take(const ForeignFile& file, std::string_view within) {
   within_ = within;
-  for (const ForeignFile::LeftOut& one : file.left_out()) leave_out({one.from}, one.why);
+  for (const ForeignFile::LeftOut& one : file.left_out())
+    if (within.empty() || !one.from.ends_with(" auto")) leave_out({one.from}, one.why);
   for (const ForeignFile::Write& one : file.writes())
     write(one.path, one.value, {one.from, one.unset, one.remark, one.refused});
   std::vector<ForeignLeaf> leaves = file.leaves();
@@ -61,7 +64,8 @@ void Importer::take(const ForeignLeaf& leaf) {
   const bool whole =
       leaf.path.starts_with(fmt::format("{}.", found->name));  // what is said of all keys in it
   const bool off = found->advice == kLeaveItOut || (leaf.value == "false" && found->writes.empty());
-  if (whole && found->advice.starts_with("write its keys")) return leave_out(origin, "not known here");
+  if (whole && found->advice.starts_with("write its keys"))
+    return leave_out(origin, leaf.value == "auto" ? kFilledIn : "not known here");
   if (!found->advice.empty() && !off)
     leave_out(whole ? Origin{std::string(found->name), leaf.unset} : origin, found->advice);
   if (!leaf.value && found->advice.empty() && found->writes.empty())
@@ -74,8 +78,7 @@ void Importer::take_own(const ForeignLeaf& leaf, const Origin& origin) {
   const ConfigKey* key = table_.find(section, name);
   for (const std::string_view home : table_.sections())
     if (!key && section.empty() && !home.starts_with("model")) key = table_.find(std::string(home), name);
-  if (!key && leaf.value == "auto")
-    return leave_out(origin, "it is filled in from TrainingArguments: import these, too");
+  if (!key && leaf.value == "auto") return leave_out(origin, kFilledIn);
   if (!key || !leaf.value) return leave_out(origin, "not known here");
   if (const ForeignValue* row = find_foreign_value(key->path(), key->name, *leaf.value)) {
     for (const auto& [path, value] : writes_of(*row, key->path(), *leaf.value)) write(path, value, origin);
@@ -89,8 +92,7 @@ void Importer::write(const std::string& path, std::string value, const Origin& o
   const auto [section, name] = section_and_name(path);
   const ConfigKey* key = table_.find(section, name);
   if (!key) return leave_out(origin, fmt::format("{} is no key of every model", path));
-  if (value == "auto" && key->type != "text" && key->type != "choice")
-    return leave_out(origin, "it is filled in from TrainingArguments: import these, too");
+  if (value == "auto" && key->type != "text" && key->type != "choice") return leave_out(origin, kFilledIn);
   if (key->type == "integer" && value.ends_with(".0")) value.resize(value.size() - 2);
   YamlNode node;
   node.kind = YamlNode::Kind::kScalar;
@@ -156,10 +158,14 @@ std::vector<std::string> Importer::what_is_added() const {
     return found != values_.end() && found->second.refused.empty() && found->second.printed != "0";
   };
   const bool evaluates = says("evaluation.every_steps") || says("evaluation.every_epochs");
-  const bool needs_end = evaluates || says("training.epochs") ||  // which random data has not
-                         says("snapshot.every_epochs") || says("logging.every_epochs");
-  if (!values_.contains("data.format") && !values_.contains("data.path"))
-    words.emplace_back(needs_end ? "data.path=texts" : "data.format=random");
+  const auto has = [&](const char* key) { return values_.contains(key); };
+  const bool needs_lines = evaluates || says("training.epochs") || says("snapshot.every_epochs") ||
+                           says("logging.every_epochs") || has("data.packing") ||
+                           has("data.group_by_length") || has("data.padding");  // which random data has not
+  if (!has("data.format") && !has("data.path")) {
+    words.emplace_back(needs_lines ? "data.format=jsonl" : "data.format=random");
+    if (needs_lines) words.emplace_back("data.path=lines.jsonl");
+  }
   if (evaluates && !values_.contains("evaluation.path")) words.emplace_back("evaluation.path=texts");
   const auto tensor = values_.find("parallelism.tensor_parallel_size");
   if (tensor != values_.end() && tensor->second.printed != "1") words.push_back(tensor->first + "=2");

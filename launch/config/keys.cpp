@@ -23,7 +23,8 @@ std::string_view leaf_of(std::string_view section) { return section.substr(secti
 
 // Names that tell nothing without their section: who writes one elsewhere means something else.
 bool is_vague(std::string_view section, std::string_view name) {
-  constexpr std::array kAnywhere{"name", "steps", "weights"}, kInASection{"format", "path", "type"};
+  constexpr std::array kAnywhere{"name", "steps", "weights"};
+  constexpr std::array kInASection{"format", "path", "type", "alpha", "gamma", "rank", "dropout"};
   return std::find(kAnywhere.begin(), kAnywhere.end(), name) != kAnywhere.end() ||
          (!section.empty() && std::find(kInASection.begin(), kInASection.end(), name) != kInASection.end());
 }

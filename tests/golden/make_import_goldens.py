@@ -184,7 +184,18 @@ def strategies():
 
 
 def write(name, value):
-    (FOLDER / name).write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
+    """A line for each key, and of lists and of mappings of mappings for each entry."""
+
+    def lines(key, inner):
+        head = f"{json.dumps(key)}: "
+        if isinstance(inner, list) and inner and isinstance(inner[0], dict):
+            return head + "[\n" + ",\n".join("  " + json.dumps(one) for one in inner) + "\n]"
+        if isinstance(inner, dict) and key == "optim":
+            return head + "{\n" + ",\n".join(f"  {json.dumps(k)}: {json.dumps(v)}" for k, v in inner.items()) + "\n}"
+        return head + json.dumps(inner)
+
+    text = "{\n" + ",\n".join(lines(k, v) for k, v in value.items()) + "\n}\n"
+    (FOLDER / name).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

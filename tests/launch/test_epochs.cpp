@@ -37,7 +37,42 @@ TEST(Epochs, AreTheDecimalNumberThatWasWritten) {
   EXPECT_EQ(steps_of_epochs(1e6, int64_t{1} << 40, 1), Config::Training::kOpenSteps);
 }
 
+// After the step that sees the last sample of each so many epochs; the batches before it may have been skipped.
+TEST(Epochs, EndAfterTheStepThatSeesTheirLastSample) {
+  for (const int64_t tenths : {1, 3, 5, 7, 10, 15, 20})
+    for (int64_t samples = 1; samples <= 25; ++samples)
+      for (int64_t batch = 1; batch <= 7; ++batch)
+        for (int64_t step = 1; step * batch <= 3 * samples; ++step) {
+          const auto ends_within = [&](int64_t seen) { return seen * 10 / (tenths * samples); };
+          EXPECT_EQ(is_occasion(0, static_cast<double>(tenths) / 10, {step, step * batch, batch, samples}),
+                    ends_within(step * batch) > ends_within((step - 1) * batch))
+              << tenths << " " << samples << " " << batch << " " << step;
+        }
+  EXPECT_TRUE(is_occasion(0, 0.333333333333, {2, 8, 4, 12}));
+  EXPECT_TRUE(is_occasion(0, 0.333333333333, {3, 12, 4, 12}));
+  EXPECT_FALSE(is_occasion(0, 1, {3, 12, 4, 0})) << "data that never ends";
+  EXPECT_TRUE(is_occasion(3, 0, {6, 0, 0, 0}));
+}
+
 const std::string kText = "data: {path: x}\n";
+
+TEST(Epochs, OrStepsLieBetween) {
+  EXPECT_EQ(refusal(kText + "evaluation: {path: x, every_steps: 2, every_epochs: 1}\n"),
+            "c.yaml:2:53: evaluation.every_epochs and evaluation.every_steps are both given; give one");
+  EXPECT_EQ(refusal(kText + "snapshot: {every_epochs: 1e-9}\n"),
+            "c.yaml:2:26: snapshot.every_epochs 1e-09: the least is 1e-06");
+  EXPECT_EQ(refusal(kLeast + "logging: {every_epochs: 1}\n"),
+            "c.yaml:2:25: logging.every_epochs: data.format random has no end; give logging.steps");
+  const Config steps = accepted(kText + "snapshot: {every_epochs: 1}\n", {"snapshot.every_steps=5"});
+  EXPECT_EQ(steps.snapshot.every_steps, 5) << "the command line wins";
+  EXPECT_EQ(steps.snapshot.every_epochs, 0);
+  const Config epochs = accepted(kText + "logging: {steps: 3}\n", {"logging.every_epochs=0.5"});
+  EXPECT_EQ(epochs.logging.steps, 0);
+  EXPECT_EQ(epochs.logging.every_epochs, 0.5);
+  EXPECT_TRUE(
+      accepted(kText + "evaluation: {path: x, every_epochs: 1}\ncheckpoint: {save_best_model: true}\n")
+          .compares_evaluations());
+}
 
 TEST(Epochs, OrStepsAreGiven) {
   EXPECT_EQ(refusal(kText + "training: {epochs: 3, max_steps: 10}\n"),
@@ -141,6 +176,35 @@ TEST_F(EpochRuns, AreRunsOfSoManySteps) {
   EXPECT_NE(TemporaryFolder::read(place_.file("out/snapshots/step-00000004/manifest.json"))
                 .find("max_steps: 5\\n  epochs: 0\\n"),
             std::string::npos);
+}
+
+// Eleven samples, four a step: epochs end in steps 3, 6 and 9.
+TEST_F(EpochRuns, EvaluateSaveAndTellWhereEpochsEnd) {
+  const Words words{"training.epochs=3",
+                    "evaluation.every_epochs=1",
+                    "evaluation.path=lines.jsonl",
+                    "snapshot.every_epochs=1",
+                    "snapshot.keep=9",
+                    "logging.every_epochs=1",
+                    "checkpoint.save_best_model=true"};
+  const Finished first = train("out", words);
+  ASSERT_EQ(first.status, 0) << first.err;
+  std::vector<int> evaluated;
+  for (const json& line : place_.metrics("out"))
+    if (line.contains("eval_loss")) evaluated.push_back(line.at("step"));
+  EXPECT_EQ(evaluated, (std::vector<int>{3, 6, 9}));
+  for (int step = 1; step <= 9; ++step) {
+    const bool ends = step % 3 == 0;
+    EXPECT_EQ(std::filesystem::exists(place_.file("out/snapshots/step-0000000" + std::to_string(step))),
+              ends);
+    EXPECT_EQ(first.out.find("step " + std::to_string(step) + "/9  loss") != std::string::npos,
+              ends || step == 1)
+        << first.out;
+  }
+  EXPECT_TRUE(std::filesystem::exists(place_.file("out/best_model/model.safetensors")));
+  ASSERT_EQ(train("again", words + Words{"resume=out/snapshots/step-00000003"}).status, 0);
+  EXPECT_EQ(model("again"), model("out"));
+  EXPECT_TRUE(std::filesystem::exists(place_.file("again/snapshots/step-00000006")));
 }
 
 // Of every step and evaluation, of what the run closes with, and of a run that goes on from a snapshot.

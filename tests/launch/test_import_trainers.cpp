@@ -126,6 +126,10 @@ TEST(ImportTrainers, DeepSpeedInsideTrainingArguments) {
   EXPECT_EQ(read_keys(imported, expected), expected) << imported.yaml;
   ASSERT_EQ(imported.left_out.size(), 1u) << fmt::format("{}", fmt::join(imported.left_out, "\n"));
   EXPECT_TRUE(imported.left_out[0].starts_with("deepspeed.wandb")) << imported.left_out[0];
+  const Imported alone =
+      import_config_text("ds.json", R"({"optimizer": {"type": "AdamW", "params": {"betas": "auto"}}})");
+  EXPECT_EQ(line_of(alone, "optimizer.params.betas"),
+            "optimizer.params.betas auto: it is filled in from TrainingArguments: import these, too");
 }
 
 const char* const kAxolotl = R"(
