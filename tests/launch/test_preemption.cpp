@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
@@ -218,8 +219,15 @@ TEST(Preemption, OfTheRanksAloneStartsThemAgain) {
 #if !defined(__SANITIZE_THREAD__)
 // SIGTERM comes at any moment while the object goes away, which wakes its thread by signals too.
 TEST(Preemption, LosesNoSignalWhenItEnds) {
+  constexpr int kTimes = 800;
+  const auto spin = [](int microseconds) {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(microseconds);
+    while (std::chrono::steady_clock::now() < until) {
+    }
+  };
   int lost = 0;
-  for (int i = 0; i < 150; ++i) {
+  for (int i = 0; i < kTimes; ++i) {
+    const int later = i % 80 - 40;  // microseconds that the signal comes after the end begins
     const pid_t child = ::fork();
     if (child == 0) {
       ::signal(SIGTERM, SIG_DFL);
@@ -228,12 +236,13 @@ TEST(Preemption, LosesNoSignalWhenItEnds) {
       {
         RankWatch ranks;
         const Preemption preemption(ranks);
-        sender = std::thread([&ends, i] {
+        sender = std::thread([&] {
           while (!ends) std::this_thread::yield();
-          std::this_thread::sleep_for(std::chrono::microseconds(i % 50));
+          spin(std::max(0, later));
           ::kill(::getpid(), SIGTERM);
         });
         ends = true;
+        spin(std::max(0, -later));
       }
       sender.join();
       std::this_thread::sleep_for(1s);

@@ -19,8 +19,6 @@
 namespace recollect::test::top_test {
 namespace {
 
-using namespace std::chrono_literals;
-
 RunView view_of(int ranks, const TrainingCurves& curves) {
   RunView run{.name = "runs/a",
               .model = "m: 9 parameters",
@@ -186,7 +184,7 @@ class PseudoTerminal {
     return all_;
   }
   bool shows(const std::string& text) {
-    return comes_true([&] { return screen().find(text) != std::string::npos; }, 20s);
+    return comes_true([&] { return screen().find(text) != std::string::npos; });
   }
   // The latest whole picture, without its sequences.
   std::string screen() {
@@ -206,12 +204,10 @@ class PseudoTerminal {
   }
   int wait() {
     int status = 0;
-    if (!comes_true(
-            [&] {
-              read();
-              return ::waitpid(child_, &status, WNOHANG) == child_;
-            },
-            20s))
+    if (!comes_true([&] {
+          read();
+          return ::waitpid(child_, &status, WNOHANG) == child_;
+        }))
       return -1;
     read();
     child_ = 0;
@@ -246,16 +242,13 @@ TEST(Top, WatchesARunAndLeavesTheTerminalAsItWas) {
     EXPECT_EQ(terminal.modes() & (ICANON | ECHO), 0u);
     EXPECT_TRUE(terminal.shows("\n   1 ")) << terminal.screen();
     terminal.resize(40, 8);
-    EXPECT_TRUE(comes_true(
-        [&] {
-          const std::string screen = terminal.screen();
-          std::size_t widest = 0, width = 0;
-          for (const char c : screen)
-            widest = std::max(widest, width = c == '\n' ? 0 : width + ((c & 0xC0) != 0x80));
-          return widest <= 40 && std::count(screen.begin(), screen.end(), '\n') < 8;
-        },
-        20s))
-        << terminal.screen();
+    EXPECT_TRUE(comes_true([&] {
+      const std::string screen = terminal.screen();
+      std::size_t widest = 0, width = 0;
+      for (const char c : screen)
+        widest = std::max(widest, width = c == '\n' ? 0 : width + ((c & 0xC0) != 0x80));
+      return widest <= 40 && std::count(screen.begin(), screen.end(), '\n') < 8;
+    })) << terminal.screen();
     if (by_key)
       terminal.type("q");
     else
