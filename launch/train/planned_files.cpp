@@ -56,12 +56,14 @@ std::vector<PlannedFile> planned_files(const Config& config, const Session& sess
     const std::vector<std::string>& forms = config.logging.report_to;
     return std::find(forms.begin(), forms.end(), form) != forms.end();
   };
-  const Companions companions(config);
   std::vector<PlannedFile> files{{"configuration", configured + 2 * kSmallFile}};
-  if (config.checkpoint.save_model) files.push_back({"model", model_bytes(config, session, companions)});
-  if (config.lora.merge) files.push_back({"merged model", merged_model_bytes(session, companions)});
-  if (config.checkpoint.save_best_model)  // and the one that it takes the place of
-    files.push_back({"best model", 2 * model_bytes(config, session, companions)});
+  if (config.checkpoint.save_model || config.lora.merge || config.checkpoint.save_best_model) {
+    const Companions companions(config);
+    if (config.checkpoint.save_model) files.push_back({"model", model_bytes(config, session, companions)});
+    if (config.lora.merge) files.push_back({"merged model", merged_model_bytes(session, companions)});
+    if (config.checkpoint.save_best_model)  // and the one that it takes the place of
+      files.push_back({"best model", 2 * model_bytes(config, session, companions)});
+  }
   if (wants("jsonl")) files.push_back({"metrics", lines * kMetricsLine});
   if (wants("tensorboard") && config.logging.tensorboard_dir.empty())
     files.push_back({"TensorBoard events", kSmallFile + lines * kEventRecord});

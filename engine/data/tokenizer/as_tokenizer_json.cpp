@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
-#include <unordered_map>
 #include <utility>
 
 #include "engine/core/error.h"
@@ -58,49 +57,54 @@ bool is_word_piece(const WholeJson& model) {
 // Ids as Hugging Face `tokenizers` gives them to tokens that are added one after the other.
 class AddedList {
  public:
-  explicit AddedList(WholeJson& whole) : list_(whole["added_tokens"]) {
+  explicit AddedList(WholeJson& whole) : list_(whole["added_tokens"]), vocabulary_(whole["model"]["vocab"]) {
     if (list_.is_null()) list_ = WholeJson::array();
-    const WholeJson& vocabulary = whole["model"]["vocab"];
-    for (const auto& [token, id] : vocabulary.items())
-      if (vocabulary.is_object() && id.is_number_unsigned()) ids_.emplace(token, id.get<uint64_t>());
-    if (vocabulary.is_array())
-      for (std::size_t i = 0; i < vocabulary.size(); ++i)
-        if (vocabulary[i].is_array() && !vocabulary[i].empty() && vocabulary[i][0].is_string())
-          ids_.emplace(vocabulary[i][0].get<std::string>(), i);
-    next_ = vocabulary.size();
+    next_ = vocabulary_.size();
     for (const WholeJson& one : list_)
-      if (one.is_object() && one.contains("id") && one["id"].is_number_unsigned() &&
-          one.contains("content") && one["content"].is_string()) {
-        ids_.emplace(one["content"].get<std::string>(), one["id"].get<uint64_t>());
-        next_ = std::max(next_, one["id"].get<uint64_t>() + 1);
-      }
+      if (is_token(one)) next_ = std::max(next_, one["id"].get<uint64_t>() + 1);
   }
 
   std::optional<uint64_t> find(const std::string& content) const {
-    const auto at = ids_.find(content);
-    return at == ids_.end() ? std::nullopt : std::optional(at->second);
+    for (const WholeJson& one : list_)
+      if (is_token(one) && one["content"] == content) return one["id"].get<uint64_t>();
+    if (vocabulary_.is_object()) {
+      const auto at = vocabulary_.find(content);
+      return at != vocabulary_.end() && at->is_number_unsigned() ? std::optional(at->get<uint64_t>())
+                                                                 : std::nullopt;
+    }
+    for (std::size_t i = 0; vocabulary_.is_array() && i < vocabulary_.size(); ++i)  // pieces and their scores
+      if (vocabulary_[i].is_array() && !vocabulary_[i].empty() && vocabulary_[i][0] == content) return i;
+    return std::nullopt;
   }
 
   uint64_t add(const TokenBeside& token) {
-    const auto [at, is_new] = ids_.emplace(token.content, next_);
-    next_ += is_new;
-    WholeJson one = {
-        {"id", at->second},        {"content", token.content}, {"single_word", token.single_word},
-        {"lstrip", token.lstrip},  {"rstrip", token.rstrip},   {"normalized", token.normalized},
-        {"special", token.special}};
-    if (!list_.is_array()) return at->second;  // an error of who reads the whole
+    const std::optional<uint64_t> known = find(token.content);
+    const uint64_t id = known ? *known : next_++;
+    if (!list_.is_array()) return id;  // an error of who reads the whole
+    WholeJson one = {{"id", id},
+                     {"content", token.content},
+                     {"single_word", token.single_word},
+                     {"lstrip", token.lstrip},
+                     {"rstrip", token.rstrip},
+                     {"normalized", token.normalized},
+                     {"special", token.special}};
     for (WholeJson& other : list_)
-      if (other.is_object() && other.contains("content") && other["content"] == token.content) {
+      if (is_token(other) && other["content"] == token.content) {
         other = std::move(one);
-        return at->second;
+        return id;
       }
     list_.push_back(std::move(one));
-    return at->second;
+    return id;
   }
 
  private:
+  static bool is_token(const WholeJson& one) {
+    return one.is_object() && one.contains("id") && one["id"].is_number_unsigned() &&
+           one.contains("content") && one["content"].is_string();
+  }
+
   WholeJson& list_;
-  std::unordered_map<std::string, uint64_t> ids_;
+  const WholeJson& vocabulary_;
   uint64_t next_ = 0;
 };
 
