@@ -115,7 +115,7 @@ std::string continuation_json(const Prompt& prompt, const Continuation& made, co
 
 // Reads what comes last of a sequence. Where the cache has no room for it, as it has for all that the model takes, the
 // sequence begins anew with the latest tokens that it takes: what nanoGPT crops too.
-void read_last(Generator& generator, const std::vector<int32_t>& sequence, std::size_t count) {
+void read_latest(Generator& generator, const std::vector<int32_t>& sequence, std::size_t count) {
   const auto capacity = static_cast<std::size_t>(generator.capacity());
   if (static_cast<std::size_t>(generator.cached()) + count > capacity) {
     generator.clear();
@@ -135,7 +135,7 @@ Continuation continue_prompt(Generator& generator, Sampler& sampler, const Promp
   const auto start = Steady::now();
   Steady::time_point first;
   generator.clear();
-  read_last(generator, sequence, sequence.size());
+  read_latest(generator, sequence, sequence.size());
   while (true) {
     const auto position = static_cast<int64_t>(sequence.size());
     const int32_t id = sampler.next(generator.logits(), number, position);
@@ -145,7 +145,7 @@ Continuation continue_prompt(Generator& generator, Sampler& sampler, const Promp
     made.ended = std::find(ends.begin(), ends.end(), id) != ends.end();
     shown(made.ids);
     if (made.ended || static_cast<int64_t>(made.ids.size()) == prompt.new_tokens) break;
-    read_last(generator, sequence, 1);
+    read_latest(generator, sequence, 1);
   }
   made.first = seconds_between(start, first);
   made.others = seconds_between(first, Steady::now());

@@ -19,7 +19,7 @@ std::optional<TableFormat> table_format(DataFormat format) {
 }
 
 // Of words or of endings: what the sample is, and not what its owner knows it by.
-bool is_list(const Json& value) { return value.is_array(); }
+bool is_json_list(const Json& value) { return value.is_array(); }
 
 }  // namespace
 
@@ -76,7 +76,7 @@ Json InputRows::row_of_text(const File& file, int64_t line) const {
   Json fields = Json::object();
   if (row.is_object())
     for (const auto& [key, value] : row.items())
-      if (!is_list(value)) fields[key] = value;
+      if (!is_json_list(value)) fields[key] = value;
   return fields;
 }
 

@@ -192,7 +192,7 @@ std::string cell_of(const Json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
-std::string quoted(std::string cell, PredictionFormat format) {
+std::string quoted_cell(std::string cell, PredictionFormat format) {
   if (format == PredictionFormat::kTsv) {  // as it is read here: without quotes
     for (char& c : cell)
       if (c == '\t' || c == '\n' || c == '\r') c = ' ';
@@ -204,9 +204,10 @@ std::string quoted(std::string cell, PredictionFormat format) {
 }
 
 // Of objects a table, with the columns of all.
-class Table {
+class PredictionTable {
  public:
-  Table(PredictionFormat format, const std::vector<std::string>& labels) : format_(format), labels_(labels) {}
+  PredictionTable(PredictionFormat format, const std::vector<std::string>& labels)
+      : format_(format), labels_(labels) {}
 
   void add(const Json& line) {
     std::vector<std::string>& row = rows_.emplace_back();
@@ -236,7 +237,7 @@ class Table {
     std::string text;
     for (std::size_t i = 0; i < columns_.size(); ++i) {
       if (i > 0) text += format_ == PredictionFormat::kTsv ? '\t' : ',';
-      if (i < row.size()) text += quoted(row[i], format_);
+      if (i < row.size()) text += quoted_cell(row[i], format_);
     }
     return text + '\n';
   }
@@ -274,7 +275,7 @@ std::string predictions_text(const Config& config, const OpenedData& data, const
     all([&](const Json& line) { text += line.dump() + '\n'; });
     return text;
   }
-  Table table(format, labels);
+  PredictionTable table(format, labels);
   all([&](const Json& line) { table.add(line); });
   return table.text();
 }
