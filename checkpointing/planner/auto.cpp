@@ -12,6 +12,8 @@ namespace recollect {
 namespace {
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
+constexpr int kManyTrials = 6;  // in vain: from then on a plan must promise more
+constexpr double kWorthATrial = 1e-3;
 constexpr double kOrderError = 1e-9;  // of seconds: more than two orders of adding them can differ by
 
 class Search {
@@ -20,7 +22,7 @@ class Search {
       : of_(of), budgets_(budgets), try_plan_(try_plan), keep_(keep) {}
 
   // The best plan of those that fit becomes the answer.
-  void try_out(const DraftPlan& draft, Moves moves = Moves::kChosen) {
+  void try_out(const DraftPlan& draft, const PlanBounds& bounds, Moves moves = Moves::kChosen) {
     if (std::find(tried_.begin(), tried_.end(), draft) != tried_.end()) return;
     tried_.push_back(draft);
     ++chosen_.tried;
@@ -28,14 +30,20 @@ class Search {
     const std::optional<PlanTrial> trial = try_plan_(plan, moves);
     if (!trial) return;
     if (chosen_.tried == 1) persistent_ = trial->persistent, beside_ = trial->beside;
-    if (trial->host > budgets_.host || trial->disk > budgets_.disk) return;
+    if (trial->host > budgets_.host || trial->disk > budgets_.disk) {
+      ++too_much_elsewhere_;
+      host_beyond_ = std::min(host_beyond_, trial->host - std::min(trial->host, bounds.host));
+      return;
+    }
     chosen_.smallest_device = std::min(chosen_.smallest_device, trial->device);
     if (trial->device > budgets_.device) {
       misfit_ = std::max(misfit_, trial->device - budgets_.device);
       return over_.push_back({trial->seconds, trial->device});
     }
     const auto rank = [](const PlanTrial& t) { return std::tuple(t.seconds, t.device, t.disk, t.host); };
+    ++in_vain_;
     if (found() && rank(chosen_.takes) <= rank(*trial)) return;
+    in_vain_ = 0;
     chosen_.plan = std::move(plan);
     chosen_.takes = *trial;
     keep_();
@@ -48,11 +56,12 @@ class Search {
     chosen_.known += static_cast<int64_t>(order.size());
     for (const Candidate* c : order) {
       const double seconds = c->bounds.seconds + beside_;
-      if (c->bounds.host > budgets_.host || c->bounds.disk > budgets_.disk) continue;
+      if (c->bounds.host > budgets_.host || c->bounds.disk > budgets_.disk || takes_too_much_elsewhere(*c))
+        continue;
       if (device_of(*c) > budgets_.device)
         over_.push_back({seconds, device_of(*c)});
       else if ((!found() || may_be_better(seconds, device_of(*c))) && !is_over(*c, bounds))
-        try_out(c->plan);
+        try_out(c->plan, c->bounds);
     }
   }
 
@@ -80,7 +89,7 @@ class Search {
       if (device_of(*c) >= chosen_.smallest_device) return;
       if (c->bounds.host > budgets_.host || c->bounds.disk > budgets_.disk) continue;
       const std::optional<PlanBounds> closer = bounds.closer(c->plan);
-      if (!closer || persistent_ + closer->device < chosen_.smallest_device) try_out(c->plan, Moves::kLeast);
+      if (!closer || persistent_ + closer->device < chosen_.smallest_device) try_out(c->plan, c->bounds, Moves::kLeast);
     }
   }
 
@@ -128,6 +137,12 @@ class Search {
     return seconds ? *seconds + beside_ * (1 - kOrderError) : 0;
   }
 
+  // Programs have shown by how much bounds of host memory are too low, always.
+  bool takes_too_much_elsewhere(const Candidate& c) const {
+    return too_much_elsewhere_ >= kManyTrials && c.bounds.host > 0 &&
+           add_bytes(c.bounds.host, host_beyond_) > budgets_.host;
+  }
+
   // By a closer look.
   bool is_over(const Candidate& c, const BoundMaker* bounds) {
     const std::optional<PlanBounds> closer = bounds ? bounds->closer(c.plan) : std::nullopt;
@@ -142,7 +157,8 @@ class Search {
   bool may_be_better(double seconds, uint64_t device) const {
     const double best = chosen_.takes.seconds;
     if (seconds > best * (1 + kOrderError)) return false;
-    return seconds < best * (1 - kOrderError) || device <= chosen_.takes.device;
+    if (in_vain_ >= kManyTrials && seconds > best * (1 - kWorthATrial)) return false;
+    return seconds < best * (1 - kOrderError) || device < chosen_.takes.device;
   }
 
   const Surroundings& of_;
@@ -153,6 +169,9 @@ class Search {
   std::vector<DraftPlan> tried_;
   uint64_t persistent_ = 0;
   double beside_ = 0;
+  int too_much_elsewhere_ = 0;
+  uint64_t host_beyond_ = PlanBudgets::kAny;
+  int in_vain_ = 0;          // programs that fit, since the best one
   uint64_t misfit_ = 0;      // bytes over the budget, of a plan that was tried since this was 0
   std::vector<Over> over_;  // the device's budget alone
 };

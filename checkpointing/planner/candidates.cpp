@@ -19,8 +19,9 @@ constexpr std::size_t kPoints = 64, kPointsElsewhere = 32, kPointsWithin = 8, kR
                       kRaisesOfFull = 64, kRaisesElsewhere = 128;
 constexpr uint64_t kEvictionSteps = 6;
 constexpr int64_t kMostHeld = 12, kMostK = 16;
-constexpr std::size_t kSeeds = 3;
-constexpr int64_t kWork = 4'400'000, kLeastWork = 1'000'000;  // ops that may be looked at, all in all, and by climbs
+// Ops that climbs may look at: as many fewer as the candidates took, and in which a climb comes far.
+constexpr int64_t kWork = 9'000'000, kLeastWork = 1'000'000, kWorkOfCandidate = 9, kLongClimb = 1500;
+constexpr int64_t kMostSeeds = 5;
 constexpr double kLittleMore = 1.15;
 constexpr std::array kGroups = {"attention", "mlp", "norm", "activation", "dropout"};  // of mode selective
 
@@ -209,7 +210,7 @@ namespace {
 
 // The fastest of each family that fit, and of those that are a little too large.
 std::vector<DraftPlan> seeds_of(const std::vector<Candidate>& known, const BoundMaker& bounds,
-                                uint64_t device) {
+                                uint64_t device, std::size_t most) {
   const double little_more = kLittleMore * double(device);
   std::map<int, std::vector<const Candidate*>> families;
   for (const Candidate& c : known)
@@ -234,7 +235,7 @@ std::vector<DraftPlan> seeds_of(const std::vector<Candidate>& known, const Bound
   std::vector<DraftPlan> seeds;
   for (auto* list : {&fitting, &larger}) {
     std::stable_sort(list->begin(), list->end(), [](const Seed& a, const Seed& b) { return a.first < b.first; });
-    for (std::size_t i = 0; i < std::min(kSeeds, list->size()); ++i) seeds.push_back((*list)[i].second->plan);
+    for (std::size_t i = 0; i < std::min(most, list->size()); ++i) seeds.push_back((*list)[i].second->plan);
   }
   return seeds;
 }
@@ -260,10 +261,11 @@ std::vector<Candidate> list_within(const Surroundings& of, const BoundMaker& bou
   }
   std::vector<Candidate> all = found;
   all.insert(all.end(), known.begin(), known.end());
-  const std::vector<DraftPlan> seeds = seeds_of(all, bounds, device);
+  const auto ops = static_cast<int64_t>(of.graph.ops().size());
+  int64_t work = std::max(kLeastWork, kWork - kWorkOfCandidate * ops * static_cast<int64_t>(known.size()));
+  const int64_t long_climbs = std::clamp<int64_t>(work / (kLongClimb * ops), 1, kMostSeeds);
+  const std::vector<DraftPlan> seeds = seeds_of(all, bounds, device, static_cast<std::size_t>(long_climbs));
   const PlanClimb climb(of, bounds);
-  const auto ops = static_cast<int64_t>(of.graph.ops().size() * known.size());
-  int64_t work = std::max(kLeastWork, kWork - 2 * ops);
   Candidate best;
   best.bounds.seconds = std::numeric_limits<double>::infinity();
   const auto go = [&](const DraftPlan& seed, int64_t allowed) {
@@ -275,7 +277,7 @@ std::vector<Candidate> list_within(const Surroundings& of, const BoundMaker& bou
     found.insert(found.end(), met.begin(), met.end());
     return is_better;
   };
-  const int64_t share = seeds.empty() ? 0 : work / 2 / static_cast<int64_t>(seeds.size());
+  const int64_t share = seeds.empty() ? 0 : work * 2 / 3 / static_cast<int64_t>(seeds.size());
   for (const DraftPlan& seed : seeds) go(seed, share);
   if (!best.plan.values.empty()) go(best.plan, work);
   for (bool again = !best.plan.values.empty(); again && work > 0;) {
