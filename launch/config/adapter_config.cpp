@@ -16,7 +16,7 @@ namespace recollect {
 
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;  // the first pattern that matches has the say
 
 // Of LoraConfig, the keys that are ours too.
 constexpr std::array kShared = {"r",
