@@ -82,10 +82,6 @@ INSTANTIATE_TEST_SUITE_P(
         Case{{"mode=sqrt", "model.n_layer=2"}, "mode sqrt has no effect: with 2 layers nothing is run again"},
         Case{{"mode=constant_memory", "model.n_layer=1"},
              "mode constant_memory has no effect: with 1 layer nothing is run again"},
-        Case{{"mode=selective", "recompute=dropout", "model.embd_pdrop=0", "model.attn_pdrop=0",
-              "model.resid_pdrop=0"},
-             "recompute has no effect: no layer of the model has an op of dropout, since its probabilities "
-             "are 0"},
         Case{{"mode=selective", "lora.rank=2", "lora.dropout=0.2"},
              "mode selective has no effect: no gradient reads what norm and activation make"},
         Case{{"mode=recursive", "model.n_layer=1"}, "mode recursive has no effect"},
