@@ -49,8 +49,7 @@ bool AdapterRules::is_target(std::string_view module) const {
   return std::none_of(saved.begin(), saved.end(),
                       [&](const std::string& entry) { return saves(entry, weight); }) &&
          std::none_of(settings_.exclude.begin(), settings_.exclude.end(), names_it) &&
-         std::any_of(settings_.targets.begin(), settings_.targets.end(), names_it) &&
-         passes_layers(module);
+         std::any_of(settings_.targets.begin(), settings_.targets.end(), names_it) && passes_layers(module);
 }
 
 bool AdapterRules::passes_layers(std::string_view module) const {
