@@ -10,13 +10,14 @@ namespace recollect {
 
 namespace {
 
+// As a count of bytes; a whole number as it is.
 std::string gibibytes(const std::string& number) {
-  constexpr double kGibibyte = 1073741824;
+  constexpr double kGibibyte = 1073741824, kMost = 1e6;
   char* end = nullptr;
   const double count = std::strtod(number.c_str(), &end);
-  return number.empty() || *end != '\0' || !(count > 0 && count < 1e6)
-             ? number
-             : fmt::format("{:.0f}", count * kGibibyte);
+  if (number.empty() || *end != '\0' || !(count > 0 && count < kMost)) return number;
+  if (number.find('.') == std::string::npos) return number + "GiB";
+  return fmt::format("{:.0f}", count * kGibibyte);
 }
 
 constexpr std::string_view

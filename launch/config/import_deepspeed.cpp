@@ -146,6 +146,7 @@ void arrange_schedule_of_deepspeed(ForeignFile& file) {
 void arrange_zero(ForeignFile& file) {
   const ForeignLeaf* stage = file.find("zero_optimization.stage");
   if (!stage || stage->value == "0") return file.settle_inside("zero_optimization");
+  if (stage->value) file.note(stage->shown(), kNeedsReplicas);
   bool more = false;
   for (const ForeignLeaf& leaf : file.inside("zero_optimization")) {
     const bool is_offload = leaf.path.find(".offload_") != std::string::npos;

@@ -9,6 +9,11 @@
 
 namespace recollect {
 
+// What is said of a division over data parallel ranks where the file does not say how many there are.
+inline constexpr const char* kNeedsReplicas =
+    "on one data parallel rank it has no effect, and is refused: start several, as by recollect run "
+    "--nproc-per-node N train CONFIG.yaml";
+
 std::string lower_case(std::string_view text);
 // The same number, however it is written, or the same text.
 bool is_same_value(const std::string& value, std::string_view other);

@@ -107,6 +107,7 @@ void arrange_ranks_of_torchtitan(ForeignFile& file) {
       file.write_default("parallelism.zero_stage", "3");
     else
       file.write(shard, "parallelism.zero_stage", "3");
+    if (!shard.empty() && shards < 0) file.note(file.find(shard)->shown(), kNeedsReplicas);
     if (shards > 1)
       file.write_default("parallelism.data_parallel_size", fmt::format("{:.0f}", shards * copies), "");
   } else if (copies > 1) {

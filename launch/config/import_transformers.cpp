@@ -254,6 +254,8 @@ void arrange_sharding(ForeignFile& file) {
                  file.value("fsdp_config.reshard_after_forward") == "false" ? "2" : "3");
     if (word == "shard_grad_op" || word == "hybrid_shard_zero2")
       file.write("fsdp", "parallelism.zero_stage", "2");
+    if (word.find("shard") != std::string::npos && word != "no_shard")
+      file.note("fsdp " + word, kNeedsReplicas);
     if (word.starts_with("hybrid_shard"))
       file.note("fsdp " + word, "all data parallel ranks divide, not those of a node alone");
     if (word == "offload")

@@ -242,5 +242,14 @@ TEST_F(Bootstrap, StockTorchrunOnTwoNodes) {
   EXPECT_EQ(numbers(place_.metrics()), two_by_two_in_one_process(place_));
 }
 
+// As one who knows torchrun sets it by hand.
+TEST_F(Bootstrap, RanksThatDoNotKnowWhereToMeetAreToldTheVariables) {
+  const Workplace place;
+  const Finished done = place.train({"parallelism.timeout_seconds=5"}, {{"RANK", "0"}, {"WORLD_SIZE", "2"}});
+  EXPECT_EQ(done.status, 2) << done.out;
+  EXPECT_NE(done.err.find("there are 2 processes on this node"), std::string::npos) << done.err;
+  EXPECT_NE(done.err.find("set MASTER_ADDR and MASTER_PORT"), std::string::npos) << done.err;
+}
+
 }  // namespace
 }  // namespace recollect::test::bootstrap_test

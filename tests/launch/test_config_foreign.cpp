@@ -297,6 +297,10 @@ TEST(Hints, ExchangeNoWords) {
   };
   EXPECT_EQ(near("save_steps", {"eval_steps"}), "");
   EXPECT_EQ(near("max_lr", {"min_lr"}), "");
+  EXPECT_EQ(near("test_size", {"n_best_size"}), "") << "nor adds some";
+  EXPECT_EQ(near("adam_beta3", {"adam_beta1"}), "") << "nor digits";
+  EXPECT_EQ(near("bf61", {"bf16"}), "bf16");
+  EXPECT_EQ(near("maxstep", {"max_steps"}), "max_steps");
   EXPECT_EQ(near("per_device_eval_batch_size", {"per_device_train_batch_size"}), "");
   EXPECT_EQ(near("gpu", {"cpu"}), "");
   EXPECT_EQ(near("pp", {"tp"}), "");

@@ -33,6 +33,12 @@ constexpr Mistake kInTheFile[] = {
      "'special_tokens' is a key of axolotl; the tokenizer's own files say which they are"},
     {"swiglu: true",
      "'swiglu' is a key of Megatron; each type of model has its own: write type in section 'model'"},
+    {"device: {memory_threshold: 6}",
+     "'memory_threshold' of Mimose is device.memory_limit here; write memory_limit: 6GiB"},
+    {"data: {test_size: 0.2}",
+     "'test_size' is a key of datasets; not supported: evaluation.path names a file of its own"},
+    {"optimizer: {alpha: 1}", "unknown key 'alpha' in section 'optimizer'"},
+    {"logging: {report_to: [[none]]}", "logging.report_to: expected a list of texts, and entry 1 is a list"},
     {"greater_is_better: false",
      "'greater_is_better' is a key of Transformers; leave it out: it follows from "
      "evaluation.metric_for_best_model"},
@@ -78,7 +84,7 @@ constexpr Mistake kInTheFile[] = {
     {"scheduler: {name: constant_with_warmup}",
      "scheduler.name: for 'constant_with_warmup' write name: constant"},
     {"optimizer: {adam_beta3: 0.9}",
-     "unknown key 'adam_beta3' in section 'optimizer'; did you mean 'adam_beta1'?"},
+     "'adam_beta3' is a key of axolotl; not supported: rules have two moments at most"},
     {"training: {adam_beta1: 0.8}",
      "'adam_beta1' of Transformers is optimizer.beta1 here; write beta1: 0.8 in section "
      "'optimizer'"},
@@ -174,12 +180,11 @@ constexpr Mistake kInTheFile[] = {
      "section 'optimizer'"},
     {"training: {max_stps: 10}", "unknown key 'max_stps' in section 'training'; did you mean 'max_steps'?"},
     {"eval_strategy: epoch",
-     "'eval_strategy' is a key of Transformers; write every_steps: N in section 'evaluation'; an epoch is N "
-     "= "
-     "samples / training.global_batch_size"},
+     "'eval_strategy' of Transformers is evaluation.every_epochs here; write every_epochs: 1 in section "
+     "'evaluation'"},
     {"save_strategy: epoch",
-     "'save_strategy' is a key of Transformers; write every_steps: N in section 'snapshot'; an epoch is N = "
-     "samples / training.global_batch_size"},
+     "'save_strategy' of Transformers is snapshot.every_epochs here; write every_epochs: 1 in section "
+     "'snapshot'"},
     {"scheduler: {warmup_steps: 0.1}", "scheduler.warmup_steps: for '0.1' write warmup_ratio: 0.1"},
     {"training: {warmup_steps: 5e-2}",
      "unknown key 'warmup_steps'; write warmup_ratio: 5e-2 in section 'scheduler'"},
@@ -192,9 +197,7 @@ constexpr Mistake kInTheFile[] = {
      "'model'; `recollect config "
      "reference` lists those of each type"},
     {"output: runs/a", "'output' of PyTorch is output_dir here; write output_dir: runs/a"},
-    {"evaluation: {every_steps: epoch}",
-     "evaluation.every_steps: 'epoch': write every_steps: N in section 'evaluation'; an epoch is N = samples "
-     "/ training.global_batch_size"},
+    {"evaluation: {every_steps: epoch}", "evaluation.every_steps: for 'epoch' write every_epochs: 1"},
     {"save_total_limit: 3",
      "'save_total_limit' of Transformers is snapshot.keep here; write keep: 3 in section "
      "'snapshot'"},
