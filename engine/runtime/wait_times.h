@@ -25,6 +25,8 @@ class WaitTimes {
   void begins(OpId id) { began_after_[id] = held_up_[stream_of(id)]; }
   // The end of the run was this much later than that of the compute stream.
   void joined(double seconds) { join_ += seconds; }
+  // The compute stream stood for that stream though nobody saw for which op.
+  void add_exposed(StreamId stream, double seconds) { exposed_[static_cast<int>(stream)] += seconds; }
 
   // Seconds that each op's stream has spent waiting for other streams on its behalf, summed over runs.
   std::span<const double> by_op() const { return by_op_; }

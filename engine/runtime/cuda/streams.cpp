@@ -8,6 +8,12 @@
 
 namespace recollect::cuda {
 
+namespace {
+
+constexpr int kRunThatShows = 5;  // of a kind: it is launched, when nothing is new any more
+
+}  // namespace
+
 DeviceStreams::DeviceStreams(StreamOps ops, Graphs graphs)
     : Streams(std::move(ops)),
       graphs_(graphs),
@@ -61,10 +67,16 @@ void DeviceStreams::run(OpId begin, OpId end, const RunState& state) {
     pinned_states_[i].first_sample += first_samples_[i];
   }
   waits_.begin_run();
-  launch({begin, end, state.begins, state.first_micro_batch(), state.last_micro_batch(), state.training},
-         state);
+  const Kind kind{begin,         end, state.begins, state.first_micro_batch(), state.last_micro_batch(),
+                  state.training};
+  Replay& replay = replay_of(kind);
+  const auto before = exposed();
+  const bool replayed = launch(kind, replay, state);
   check(cudaStreamSynchronize(stream_of(StreamId::kCompute)), "running a step");
-  if (state.training) account(begin, end);
+  if (state.training) {
+    account(begin, end);
+    if (replay.has_others) account_replay(replay, replayed, before);
+  }
   if (timing_) read_times(begin, end);
 }
 
@@ -79,19 +91,31 @@ void DeviceStreams::time_ops(bool on) {
     op_begins_.emplace_back(cudaEventDefault);
     op_ends_.emplace_back(cudaEventDefault);
   }
+  nothing_begins_.emplace(cudaEventDefault);
+  nothing_ends_.emplace(cudaEventDefault);
   times_.ops.reserve(ops_.graph.ops().size());
 }
 
-void DeviceStreams::launch(const Kind& kind, const RunState& state) {
+DeviceStreams::Replay& DeviceStreams::replay_of(const Kind& kind) {
+  const auto [at, is_new] = replays_.try_emplace(kind);
+  if (is_new && std::get<5>(kind))
+    for (OpId id = std::get<0>(kind); id < std::get<1>(kind); ++id)
+      at->second.has_others |= ops_.graph.op(id).stream != StreamId::kCompute;
+  return at->second;
+}
+
+bool DeviceStreams::launch(const Kind& kind, Replay& replay, const RunState& state) {
   const bool one_op =
       std::get<1>(kind) - std::get<0>(kind) == 1;  // somebody looks for an op, and not at speed
-  if (timing_ || one_op) return enqueue(kind, state);
-  Replay& replay = replays_[kind];
-  if (graphs_ != Graphs::kNone && ++replay.runs == 2) capture(kind, state, replay);
-  if (replay.graph)
+  const bool as_usual = !timing_ && !one_op;
+  if (as_usual && graphs_ != Graphs::kNone && ++replay.runs == 2) capture(kind, state, replay);
+  const bool shows = replay.has_others && replay.runs == kRunThatShows;
+  if (as_usual && replay.graph && !shows) {
     check(cudaGraphLaunch(replay.graph, stream_of(StreamId::kCompute)), "launching a step's graph");
-  else
-    enqueue(kind, state);
+    return true;
+  }
+  enqueue(kind, state);
+  return false;
 }
 
 // Where something in the run cannot be captured, and no other rank minds, the run goes on without graphs.
@@ -131,6 +155,10 @@ void DeviceStreams::enqueue(const Kind& kind, const RunState& state) {
   check(cudaEventRecord(forked_.get(), compute), "forking streams");
   for (int s = 1; s < kStreamCount; ++s)
     if (streams_[s]) check(cudaStreamWaitEvent(streams_[s]->get(), forked_.get(), 0), "forking streams");
+  if (timing_) {
+    stamp(*nothing_begins_, StreamId::kCompute);
+    stamp(*nothing_ends_, StreamId::kCompute);
+  }
   for (OpId id = begin; id < end; ++id) enqueue_op(id, begin, state);
   stamp(compute_end_, StreamId::kCompute);
   for (int s = 1; s < kStreamCount; ++s) {
@@ -177,8 +205,11 @@ void DeviceStreams::read_times(OpId begin, OpId end) {
   times_.seconds = seconds_until(end_);
   times_.first = begin;
   times_.ops.clear();
-  for (OpId id = begin; id < end; ++id)
-    times_.ops.push_back({seconds_until(op_begins_[id]), seconds_until(op_ends_[id])});
+  const double nothing = seconds_until(*nothing_ends_) - seconds_until(*nothing_begins_);
+  for (OpId id = begin; id < end; ++id) {
+    const double began = seconds_until(op_begins_[id]), ended = seconds_until(op_ends_[id]);
+    times_.ops.push_back({began, std::max(began, ended - nothing)});
+  }
 }
 
 // An op's stream stood until the last of the ops that it waits for was done.
@@ -201,6 +232,41 @@ void DeviceStreams::account(OpId begin, OpId end) {
     waits_.begins(id);
   }
   waits_.joined(seconds_until(end_) - seconds_until(compute_end_));
+}
+
+DeviceStreams::Exposed DeviceStreams::exposed() const {
+  Exposed seconds{};
+  for (int s = 0; s < kStreamCount; ++s) seconds[s] = waits_.exposed(static_cast<StreamId>(s));
+  seconds.back() = waits_.join();
+  return seconds;
+}
+
+// A graph's nodes may also stand for nodes that they do not wait for, where the driver puts both into one queue: no event
+// sees that. A run that was launched says how long the compute stream is busy; what a replay takes more is exposed. It is
+// due to the streams that the launched run waited for, in the same parts.
+void DeviceStreams::account_replay(Replay& replay, bool replayed, const Exposed& before) {
+  constexpr double kClocksVary = 0.03;  // of what is busy, from step to step
+  const double span = seconds_until(end_);
+  Exposed seen = exposed();
+  double total = 0, parts = 0;
+  for (std::size_t s = 0; s < seen.size(); ++s) total += seen[s] -= before[s];
+  if (replayed) {
+    ++replay.replays;
+    replay.span += span;
+    replay.seen += total;
+  } else if (replay.runs == kRunThatShows && replay.busy == 0) {
+    replay.busy = span - total;
+    replay.waited = seen;
+  }
+  if (replay.busy <= 0 || replay.replays == 0) return;
+  const double busy = replay.replays * replay.busy, unseen = replay.span - replay.seen - busy;
+  replay.replays = 0;
+  replay.span = replay.seen = 0;
+  if (unseen < kClocksVary * busy) return;
+  for (const double seconds : replay.waited) parts += seconds;
+  for (int s = 0; s < kStreamCount; ++s)
+    if (parts > 0) waits_.add_exposed(static_cast<StreamId>(s), unseen * replay.waited[s] / parts);
+  waits_.joined(parts > 0 ? unseen * replay.waited.back() / parts : unseen);
 }
 
 }  // namespace recollect::cuda

@@ -1,7 +1,8 @@
 // Streams that are queues of one GPU. The calling thread enqueues all ops of a run in program order, each
 // behind the events of those it waits for, and then waits for the end. What is enqueued depends on nothing
 // but the kind of run (which ops, first or last micro-batch, training), so each kind is captured as a CUDA
-// graph when it comes for the second time, and replayed from then on.
+// graph when it comes for the second time, and replayed from then on; but for one later run with ops of other streams,
+// since a run that is launched shows what it waits for (account_replay).
 #pragma once
 
 #include <array>
@@ -31,9 +32,18 @@ class DeviceStreams final : public Streams {
  private:
   // Begin, end, first micro-batch, last micro-batch, training.
   using Kind = std::tuple<OpId, OpId, bool, bool, bool, bool>;
+  using Exposed = std::array<double, kStreamCount + 1>;
   struct Replay {
     int runs = 0;
     cudaGraphExec_t graph = nullptr;
+    bool has_others = false;  // ops of other streams, in training
+    // Of the run of this kind that was launched in between: seconds in which the compute stream did not wait, 0 before
+    // it; and what it waited for each stream, the last one: for others to finish.
+    double busy = 0;
+    Exposed waited = {};
+    // Of the replays before that one.
+    int replays = 0;
+    double span = 0, seen = 0;
   };
   // When a stream came to an op that waits, and when it went on.
   struct Stamps {
@@ -43,12 +53,15 @@ class DeviceStreams final : public Streams {
   RunState* device_state_of(const Op& op) const;
   uint64_t states_bytes() const { return first_samples_.size() * sizeof(RunState); }
   cudaStream_t stream_of(StreamId stream) const { return streams_[static_cast<int>(stream)]->get(); }
-  void launch(const Kind& kind, const RunState& state);
+  Replay& replay_of(const Kind& kind);
+  bool launch(const Kind& kind, Replay& replay, const RunState& state);  // whether it was replayed
   void capture(const Kind& kind, const RunState& state, Replay& replay);
   void enqueue(const Kind& kind, const RunState& state);
   void enqueue_op(OpId id, OpId begin, const RunState& state);
   void stamp(const Event& event, StreamId stream);
   void account(OpId begin, OpId end);
+  Exposed exposed() const;
+  void account_replay(Replay& replay, bool replayed, const Exposed& before);
   void read_times(OpId begin, OpId end);
   double seconds_until(const Event& event) const;
 
@@ -69,6 +82,7 @@ class DeviceStreams final : public Streams {
 
   bool timing_ = false;                     // runs are enqueued op by op, each with the events below
   std::vector<Event> op_begins_, op_ends_;  // by op; made when they are first asked for
+  std::optional<Event> nothing_begins_, nothing_ends_;  // around nothing: what two such events take
   RunTimes times_;
 };
 

@@ -5,9 +5,10 @@
 
 namespace recollect::fake_cuda {
 
-void Capture::add(cudaStream_t stream, std::shared_ptr<Job> job, std::shared_ptr<EventState> records) {
+void Capture::add(cudaStream_t stream, std::shared_ptr<Job> job, std::shared_ptr<EventState> records,
+                  uint64_t cost) {
   std::vector<int>& ends = latest[stream];
-  nodes.push_back({streams.at(stream), std::move(ends), std::move(job), std::move(records)});
+  nodes.push_back({streams.at(stream), std::move(ends), std::move(job), std::move(records), cost});
   ends = {static_cast<int>(nodes.size()) - 1};
 }
 
@@ -49,7 +50,7 @@ WorkPointer CUgraphExec_st::launch(Schedule& schedule, const QueuePointer& queue
     for (const int one : node.after) before.push_back(all[static_cast<std::size_t>(one)]);
     if (before.empty()) before.push_back(begin);
     all.push_back(schedule.add(queues[static_cast<std::size_t>(node.stream)], std::move(before),
-                               node.job.get(), false));
+                               node.job.get(), false, node.cost));
     if (node.records) node.records->recorded = all.back(), node.records->capture = nullptr;
   }
   last = schedule.add(queue, std::move(all), nullptr);

@@ -28,6 +28,7 @@ struct Node {
   std::vector<int> after;               // nodes
   std::shared_ptr<Job> job;             // null: none
   std::shared_ptr<EventState> records;  // an external event; null: none
+  uint64_t cost = 0;
 };
 
 struct Capture {
@@ -41,7 +42,8 @@ struct Capture {
   std::map<cudaStream_t, std::vector<int>> latest;  // the nodes that each stream's next one comes after
 
   // A node at the end of what `stream` holds.
-  void add(cudaStream_t stream, std::shared_ptr<Job> job, std::shared_ptr<EventState> records);
+  void add(cudaStream_t stream, std::shared_ptr<Job> job, std::shared_ptr<EventState> records,
+           uint64_t cost = 0);
   // `stream` comes after these nodes too; it takes part from now on.
   void join(cudaStream_t stream, const std::vector<int>& nodes);
   // Whether everything comes before the end of the stream that the capture began in.

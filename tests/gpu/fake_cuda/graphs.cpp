@@ -65,6 +65,8 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* ready, cudaGraph_t graph, unsi
       while (made->queues.size() <= static_cast<std::size_t>(node.stream)) {
         made->queues.push_back(std::make_shared<Queue>());
         made->queues.back()->device = graph->device;
+        if (w.settings().clocks && w.settings().clocks->graphs_in_one_queue)
+          made->queues.back()->time = made->queues.front()->time;
       }
     *ready = made;
     w.ready_graphs.insert(made);

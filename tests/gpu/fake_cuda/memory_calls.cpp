@@ -32,7 +32,8 @@ cudaError_t copy(World& w, World::Lock& lock, void* to, const void* from, std::s
     return cudaErrorInvalidValue;
   const bool pageable = *target == Place::kPageable || *source == Place::kPageable;
   if (!pageable) {
-    w.put(stream, job_of([=] { std::memcpy(to, from, bytes); }));
+    w.put(stream, job_of([=] { std::memcpy(to, from, bytes); }),
+          down || up ? w.copy_cost(bytes) : w.kernel_cost());
     return cudaSuccess;
   }
   if (stream->capture) {
@@ -110,7 +111,7 @@ cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t
   return call_on(stream, [&](World& w, World::Lock&) {
     const auto place = w.memory().place_of(to, bytes);
     if (!place || *place == Place::kPageable) return cudaErrorInvalidValue;
-    w.put(stream, job_of([=] { std::memset(to, value, bytes); }));
+    w.put(stream, job_of([=] { std::memset(to, value, bytes); }), w.kernel_cost());
     return cudaSuccess;
   });
 }

@@ -26,13 +26,15 @@ Schedule::~Schedule() {
   for (const QueuePointer& queue : busy_) queue->pending.clear();
 }
 
-WorkPointer Schedule::add(const QueuePointer& queue, std::vector<WorkPointer> after, Job* job,
-                          bool owns_job) {
+WorkPointer Schedule::add(const QueuePointer& queue, std::vector<WorkPointer> after, Job* job, bool owns_job,
+                          uint64_t cost) {
   auto work = std::make_shared<Work>();
   work->queue = queue;
   work->after = std::move(after);
   work->job = job;
   work->owns_job = owns_job;
+  work->cost = cost;
+  work->ended = time_;  // it begins no earlier than it was asked for
   thread_tells(work.get());
   if (queue->pending.empty()) busy_.push_back(queue);
   queue->pending.push_back(work);
@@ -93,9 +95,16 @@ void Schedule::finish(const QueuePointer& queue) {
   if (queue->pending.empty()) busy_.erase(std::find(busy_.begin(), busy_.end(), queue));
   if (work->job && work->owns_job) queue->lane.destroy(std::exchange(work->job, nullptr));
   queue->lane.tells(work.get());
+  if (clocks_) {
+    work->ended = std::max(work->ended, *queue->time);
+    for (const WorkPointer& before : work->after) work->ended = std::max(work->ended, before->ended);
+    *queue->time = work->ended += work->cost;
+    time_ = std::max(time_, work->ended);
+  } else {
+    work->ended = time_ += 1000;
+  }
   work->after.clear();
   work->queue.reset();
-  work->ended = ++time_;
   work->done = true;
 }
 

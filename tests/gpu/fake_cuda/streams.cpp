@@ -167,7 +167,6 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   });
 }
 
-// A piece of work takes a microsecond, whatever it is.
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
   return call([&](World& w, World::Lock&) {
     if (!w.events.contains(begin) || !w.events.contains(end)) return cudaErrorInvalidResourceHandle;
@@ -178,7 +177,7 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEve
     for (const cudaEvent_t event : {begin, end})
       if (!event->state->recorded->done) return cudaErrorNotReady;
     const double ended = static_cast<double>(end->state->recorded->ended);
-    *milliseconds = static_cast<float>(1e-3 * (ended - static_cast<double>(begin->state->recorded->ended)));
+    *milliseconds = static_cast<float>(1e-6 * (ended - static_cast<double>(begin->state->recorded->ended)));
     return cudaSuccess;
   });
 }
@@ -231,7 +230,8 @@ cudaError_t launch(const void* kernel, const cudaLaunchConfig_t& config, std::fu
     w.put(config.stream, job_of([=] {
             emulation::set_order(order);
             emulation::run_grid(grid, block, shared, thread);
-          }));
+          }),
+          w.kernel_cost());
     if (!config.stream->capture) ++w.launches;
     return cudaSuccess;
   });
@@ -240,7 +240,7 @@ cudaError_t launch(const void* kernel, const cudaLaunchConfig_t& config, std::fu
 cudaError_t enqueue(cudaStream_t stream, std::function<void()> work) {
   if (!stream) return at_once(work);
   return call_on(stream, [&](World& w, World::Lock&) {
-    w.put(stream, job_of(std::move(work)));
+    w.put(stream, job_of(std::move(work)), w.kernel_cost());
     return cudaSuccess;
   });
 }

@@ -45,12 +45,12 @@ World& restart(const Settings& settings) {
 
 std::vector<WorkPointer> World::after(cudaStream_t stream) { return std::exchange(stream->awaits, {}); }
 
-void World::put(cudaStream_t stream, std::unique_ptr<Job> job) {
+void World::put(cudaStream_t stream, std::unique_ptr<Job> job, uint64_t cost) {
   if (stream->capture) {
-    stream->capture->add(stream, std::move(job), nullptr);
+    stream->capture->add(stream, std::move(job), nullptr, cost);
     return;
   }
-  schedule_.add(stream->queue, after(stream), job.release());
+  schedule_.add(stream->queue, after(stream), job.release(), true, cost);
   wake_.notify_all();
 }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -32,6 +33,14 @@ struct CUevent_st {
 
 namespace recollect::fake_cuda {
 
+// How long work takes on a fake device, whatever it takes here.
+struct Clocks {
+  uint64_t kernel = 2000;            // nanoseconds
+  double copied = 0;                 // bytes a nanosecond, between host and device; 0: copies take nothing
+  std::size_t small = 256;           // copies of so few bytes take nothing
+  bool graphs_in_one_queue = false;  // nodes of a graph one after the other, though none waits for the other
+};
+
 struct Settings {
   int devices = 1;
   std::size_t memory = std::size_t{1} << 30;  // of a device
@@ -39,14 +48,15 @@ struct Settings {
   RunOrder order = RunOrder::kLate;
   uint32_t seed = 0;
   bool fused_attention = false;  // as with cuDNN; otherwise attention is the backend's own in every dtype
-  std::string warning = {};      // of each rank's libraries; empty: none
+  std::optional<Clocks> clocks = {};
+  std::string warning = {};  // of each rank's libraries; empty: none
 };
 
 class World {
  public:
   explicit World(const Settings& settings)
       : settings_(settings),
-        schedule_(settings.order, settings.seed),
+        schedule_(settings.order, settings.seed, settings.clocks.has_value()),
         dead_(static_cast<std::size_t>(settings.devices)) {}
 
   const Settings& settings() const { return settings_; }
@@ -67,7 +77,12 @@ class World {
   Lock lock() { return Lock(mutex_); }
 
   // A job at the end of a stream, or of the capture that it takes part in.
-  void put(cudaStream_t stream, std::unique_ptr<Job> job);
+  void put(cudaStream_t stream, std::unique_ptr<Job> job, uint64_t cost = 0);
+  uint64_t kernel_cost() const { return settings_.clocks ? settings_.clocks->kernel : 0; }
+  uint64_t copy_cost(std::size_t bytes) const {
+    const bool takes = settings_.clocks && settings_.clocks->copied > 0 && bytes > settings_.clocks->small;
+    return takes ? static_cast<uint64_t>(static_cast<double>(bytes) / settings_.clocks->copied) : 0;
+  }
   // The end of all that is on a stream so far.
   WorkPointer mark(cudaStream_t stream);
   // What the next work of a stream waits for; it is told once.
