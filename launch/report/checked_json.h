@@ -24,6 +24,7 @@ class JsonPlace {
   JsonPlace at(std::size_t index) const;
   std::size_t size() const;  // of an array
 
+  bool is_null() const { return value_->is_null(); }
   int64_t integer(int64_t low = 0, int64_t high = kMost) const;
   uint64_t bytes() const { return static_cast<uint64_t>(integer()); }
   double amount() const;     // finite and not negative

@@ -54,10 +54,12 @@ std::vector<SwitchEffect> effects_of_switches(const Config& config, const Traini
   const ResidencyReport& r = training.checkpointed.residency;
   const auto exposed = [&](std::initializer_list<StreamId> streams) {
     SwitchCost cost;
+    double measured = 0;
     for (StreamId s : streams) {
       cost.predicted += step.predicted_exposed.by_stream[static_cast<std::size_t>(s)];
-      cost.measured += step.measured_exposed.by_stream[static_cast<std::size_t>(s)];
+      measured += step.measured_exposed.by_stream[static_cast<std::size_t>(s)];
     }
+    if (step.steps > 0) cost.measured = measured;
     return cost;
   };
   const auto taken = [&](std::initializer_list<StreamId> streams) {
@@ -118,6 +120,8 @@ std::vector<SwitchSentence> checkpointing_report(const Config& config, const Mea
       waits += step.measured_exposed.by_stream[static_cast<std::size_t>(s)];
       taken += step.taken[static_cast<std::size_t>(s)];
     }
+    if (config.device.backend == BackendKind::kCuda)
+      return fmt::format("cost {} a step", duration_text(waits));
     return fmt::format("cost {} a step, {} of it as processor time taken from kernels",
                        duration_text(waits + taken), duration_text(taken));
   };

@@ -2,6 +2,7 @@
 // waited for it; in words for the terminal, and in numbers for everything else.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,9 +12,10 @@
 
 namespace recollect {
 
-// Seconds of a step, predicted and measured.
+// Seconds of a step, predicted and, where somebody took the time, measured.
 struct SwitchCost {
-  double predicted = 0, measured = 0;
+  double predicted = 0;
+  std::optional<double> measured = {};
   bool operator==(const SwitchCost&) const = default;
 };
 
@@ -24,7 +26,7 @@ struct SwitchEffect {
   uint64_t saved_bytes = 0;  // of the memory that they leave, between forward and backward
   uint64_t moved_bytes = 0;  // over links, out and back
   double flops = 0;          // run again
-  SwitchCost running = {};   // a step: ops that run again; measured in the recorded step
+  SwitchCost running = {};   // a step: ops that run again; measured where a step was recorded, in that one
   SwitchCost exposed = {};   // a step: the compute stream waited for what it moves; measured as the mean
   double taken = 0;          // a step, measured: processor time that moving took from kernels beside it
   bool operator==(const SwitchEffect&) const = default;

@@ -20,11 +20,13 @@ std::string key_of(int index) {
 }
 
 Json cost_json(const SwitchCost& cost) {
-  return {{"predicted", cost.predicted}, {"measured", cost.measured}};
+  return {{"predicted", cost.predicted}, {"measured", cost.measured ? Json(*cost.measured) : Json(nullptr)}};
 }
 
 SwitchCost read_cost(const JsonPlace& json) {
-  return {json.at("predicted").amount(), json.at("measured").amount()};
+  SwitchCost cost{.predicted = json.at("predicted").amount()};
+  if (const JsonPlace measured = json.at("measured"); !measured.is_null()) cost.measured = measured.amount();
+  return cost;
 }
 
 Json switches_json(const std::vector<SwitchEffect>& switches) {

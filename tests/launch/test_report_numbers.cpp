@@ -200,12 +200,12 @@ TEST(ReportSwitches, SayWhatTheySavedMovedAndCost) {
   EXPECT_GT(mode.flops, 0);
   EXPECT_GT(mode.saved_bytes, host.saved_bytes);
   EXPECT_GT(mode.running.predicted, 0);
-  EXPECT_GT(mode.running.measured, 0);
+  EXPECT_GT(mode.running.measured.value(), 0);
   EXPECT_EQ(partition.name, "partition_activations");
   EXPECT_EQ(partition.moved_bytes, 2 * partition.saved_bytes);  // of two ranks, each lacks half
   EXPECT_EQ(host.name, "cpu_checkpointing");
   EXPECT_EQ(host.moved_bytes, 2 * host.saved_bytes);  // out and back
-  EXPECT_DOUBLE_EQ(host.exposed.measured,
+  EXPECT_DOUBLE_EQ(host.exposed.measured.value(),
                    report.step.measured_exposed.by_stream[static_cast<int>(StreamId::kDeviceToHost)] +
                        report.step.measured_exposed.by_stream[static_cast<int>(StreamId::kHostToDevice)]);
 }

@@ -10,9 +10,9 @@ function change(a, b) {
   if (a === b) return "no change";
   return a > 0 ? percent(a, b, 1) ?? "no change" : "new in B";
 }
-function savings(from, to) {
+function savings(from, to, time = "") {
   const words = (key) => percent(from[key], to[key], to[key] > 10 * from[key] ? 0 : 1) ?? "the same";
-  return `${words("peak")} arena, ${words("step")} time`;
+  return `${words("peak")} arena, ${time}${words("step")} time`;
 }
 
 const measuredIn = (list) => list.every((rank) => rank.step.steps > 0);
@@ -39,9 +39,10 @@ function showHeadline() {
                `${both(none.peak, peak)} of the arena at its peak. Times are not compared: a step took ` +
                `${msText(1e3 * seconds)}, ${ratioText(ratio)} what ${ratesOf(rank.step)} predicts`);
   if (none && none.peak > 0 && none.step > 0)
-    return say(`${savings(none, {peak, step: none.with_step})} against mode none`,
+    return say(`${savings(none, {peak, step: none.with_step}, "predicted ")} against mode none`,
                `${both(none.peak, peak)} of the arena at its peak; a step ${msText(1e3 * none.step)} → ` +
-               `${msText(1e3 * none.with_step)}, both as predicted by ${ratesOf(rank.step)}`);
+               `${msText(1e3 * none.with_step)}, both as predicted by ${ratesOf(rank.step)}` +
+               (measured ? `; measured, with checkpointing: ${msText(1e3 * seconds)}` : ""));
   say(`An arena of ${bytesText(peak)}${seconds > 0 ? `, ${msText(1e3 * seconds)} a step` : ""}${measured ? "" : ", predicted"}`);
 }
 

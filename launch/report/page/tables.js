@@ -57,10 +57,11 @@ function switchesTable(runs) {
   const flag = runs.length > 1, measured = rows.some(({rank}) => rank.step.steps > 0);
   const heads = measured ? ["predicted", "measured"] : ["predicted"];
   // Next to nothing is never far off.
-  const far = (rank, cost) => isFarOff(ratioOf(cost.measured, cost.predicted)) &&
+  const far = (rank, cost) => cost.measured !== null && isFarOff(ratioOf(cost.measured, cost.predicted)) &&
     Math.max(cost.measured, cost.predicted) > 0.01 * rank.step.predicted.step;
-  const time = (rank, cost) => heads.map((head, i) =>
-    element("td", {"data-seconds": cost[head], class: i === 0 ? "group" : far(rank, cost) ? "off" : undefined,
+  const time = (rank, cost) => heads.map((head, i) => cost[head] === null
+    ? element("td", {class: "zero", title: "no step of this run was timed op by op"}, "–")
+    : element("td", {"data-seconds": cost[head], class: i === 0 ? "group" : far(rank, cost) ? "off" : undefined,
                    title: i && ratioOf(cost.measured, cost.predicted)
                      ? `${ratioText(cost.measured / cost.predicted)} what was predicted` : undefined},
             msText(1e3 * cost[head])));
