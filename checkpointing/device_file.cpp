@@ -218,6 +218,8 @@ std::string describe(const DeviceModel& device) {
     return fmt::format(
         "{}, a preset: an order of magnitude, not this machine (`recollect calibrate` measures it)",
         device.name);
+  if (device.threads == 0 && !device.kernels.empty())
+    return fmt::format("{}, measured on a GPU", device.name);
   if (device.threads == 0)
     return fmt::format("{}, which knows neither threads nor sizes: write it again with `recollect calibrate`",
                        device.name);

@@ -34,25 +34,34 @@ DeviceModel cpu() {
           .threads = 2};
 }
 
-// NVIDIA H200 SXM. Dense bf16 products: 790 TFLOP/s measured at 8192^3 (data sheet: 989); fp16's data sheet
-// is the same; of FP8 it has twice that, taken to be reached as bf16's is. f32 products run outside the tensor
-// cores unless device.tf32 asks for them: 67 TFLOP/s by the data sheet, of which 50 is what a large product
-// leaves after loads and clocks, a guess; in f32 attention a guess too. f64: 67 TFLOP/s, data sheet. Attention in bf16: cuDNN 9.19, causal, sequence 2048, head size
-// 128, 484 forward and 370 backward. Memory: 4.8 TB/s by the data sheet, of which streaming kernels reach
-// about 4.0. NVLink 4: 450 GB/s each way by the data sheet; all-gathers on eight ranks reach about 370. PCIe
+// What cuDNN 9.19's attention reaches on an H200 in bf16, by the FLOPs of one head of one sample, of which causal attention
+// counts the half that it computes: its own published figures for head size 128 at 2048 and 8192 tokens, 484 and 644
+// TFLOP/s forward, 370 and 541 backward; below these, of head size 64 at 1024, what the steps of a small decoder leave for it.
+std::map<std::string, RateCurve, std::less<>> hopper_attention() {
+  return {{"attention bf16", {{1.34e8, 400e12}, {1.07e9, 484e12}, {1.72e10, 644e12}}},
+          {"attention_backward bf16", {{3.4e8, 305e12}, {2.7e9, 370e12}, {4.3e10, 541e12}}}};
+}
+
+// NVIDIA H200 SXM, fitted to steps that one has taken (tests/bench/gpu/measured.json): products in bf16 reach 620 TFLOP/s
+// among other ops, whatever the model; one large product alone reached 736 there (data sheet: 989). An op of a step that is
+// replayed as a graph takes 4.6 us whatever it does, by the many small ones of a large encoder at a small batch. Passes over memory are taken to
+// reach 3.5 of the data sheet's 4.8 TB/s. fp16 is as bf16; of FP8 it has twice bf16, taken to be reached as bf16's is. f32
+// products run outside the tensor cores unless device.tf32 asks for them: 67 TFLOP/s by the data sheet, of which 50 is a
+// guess, and f32 attention, our own kernel, what the step of that encoder then leaves for it. f64: 67 TFLOP/s, data sheet.
+// NVLink 4: 450 GB/s each way by the data sheet; all-gathers on eight ranks reach about 370. PCIe
 // 5 x16: 63 GB/s in theory, about 55 reached, each way. The host's memory: two sockets of eight channels of DDR5-4800, 614
 // GB/s by the data sheet, shared by eight ranks, of which three quarters are taken to be reached. Disk: one PCIe 5 NVMe drive a
-// GPU, of the order of data sheets. Launches: a few microseconds, hidden in a captured graph.
+// GPU, of the order of data sheets.
 DeviceModel h200() {
   return {.name = "h200",
           .gemm_f32 = 50e12,
-          .gemm_bf16 = 790e12,
+          .gemm_bf16 = 620e12,
           .gemm_f64 = 67e12,
-          .gemm_fp8 = 1580e12,
-          .attention_f32 = 25e12,
+          .gemm_fp8 = 1240e12,
+          .attention_f32 = 8.6e12,
           .attention_bf16 = 420e12,
           .vector_flops = 60e12,
-          .memory_bandwidth = 4.0e12,
+          .memory_bandwidth = 3.5e12,
           .link_bandwidth = 370e9,
           .link_latency = 10e-6,
           .to_host_bandwidth = 55e9,
@@ -60,7 +69,8 @@ DeviceModel h200() {
           .host_memory_bandwidth = 55e9,
           .disk_write_bandwidth = 5e9,
           .disk_read_bandwidth = 10e9,
-          .launch_overhead = 2e-6};
+          .launch_overhead = 4.6e-6,
+          .kernels = hopper_attention()};
 }
 
 // NVIDIA H100 SXM, 80 GB: the H200's processor, with other memory. 3.35 TB/s by the data sheet, of which streaming
@@ -68,13 +78,13 @@ DeviceModel h200() {
 DeviceModel h100() {
   DeviceModel device = h200();
   device.name = "h100";
-  device.memory_bandwidth = 2.8e12;
+  device.memory_bandwidth = 2.45e12;
   return device;
 }
 
 // NVIDIA A100 SXM, 80 GB. Data sheet: 312 TFLOP/s in bf16, 19.5 in f32 outside the tensor cores, 19.5 in f64; memory
-// 2.04 TB/s, NVLink 3 300 GB/s each way, PCIe 4 x16 32 GB/s. What is reached of the first four is the H200's share of
-// its own, of the links 235 and 25 GB/s. Attention in bf16: FlashAttention 2's figures, causal, sequence 2048, head
+// 2.04 TB/s, NVLink 3 300 GB/s each way, PCIe 4 x16 32 GB/s. Large products are taken to reach 0.8 of
+// that, as they do on an H200; what a step's products reach was not measured. Of the links 235 and 25 GB/s. Attention in bf16: FlashAttention 2's figures, causal, sequence 2048, head
 // size 128, 165 forward and 140 backward. The host's memory: two sockets of eight channels of DDR4-3200, 410 GB/s. Disk: one
 // PCIe 4 NVMe drive.
 DeviceModel a100() {

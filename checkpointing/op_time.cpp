@@ -268,7 +268,7 @@ std::vector<std::string> kinds_without_rates(const Graph& graph, const DeviceMod
   constexpr double kMatters = 0.05;  // of the time of all ops
   std::map<std::string, double> without;
   double all = 0, unknown = 0;
-  if (device.kernels.empty()) return {};
+  if (device.kernels.empty() || is_preset(device)) return {};
   for (const Op& op : graph.ops()) {
     const OpView view{graph, op};
     const double seconds = op_seconds(graph, op, device);

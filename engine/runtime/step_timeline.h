@@ -48,4 +48,8 @@ struct StepTimeline {
   bool operator==(const StepTimeline&) const = default;
 };
 
+// One step in place of several of the same program: of each op the median of when it began in its run and of how long it
+// took, in the order of its stream. `streams`: by op.
+StepTimeline median_of(const std::vector<StepTimeline>& steps, const std::vector<StreamId>& streams);
+
 }  // namespace recollect

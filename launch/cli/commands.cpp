@@ -70,7 +70,9 @@ constexpr Command kCommands[] = {
      kOfARun, "", "recollect explain config.yaml activation_checkpointing.mode=full"},
     {"profile", kConfig, "train a few steps and tell where the time of one goes", profile_command,
      profile_options, kOfARun,
-     "training.max_steps=8 profiling.step=8, the step that is reported, where neither is given. "
+     "training.max_steps=8 profiling.step=8 where neither is given, on a GPU 24: the last of five steps "
+     "whose medians are "
+     "shown. "
      "device.model=FILE of `recollect calibrate` tells what the machine can do. Several ranks: as for train.",
      "recollect profile config.yaml --html profile.html"},
     {"report", "RUN_FOLDER [RUN_FOLDER] [options]", "show again what a run has left, or compare two",

@@ -5,12 +5,14 @@
 #include <fmt/format.h>
 #include <boost/program_options.hpp>
 
+#include "checkpointing/device_file.h"
 #include "comm/agree.h"
 #include "engine/core/printable.h"
 #include "engine/io/json.h"
 #include "engine/io/output_file.h"
 #include "launch/config/masking.h"
 #include "launch/config/validate.h"
+#include "launch/doctor/measure_gpu.h"
 #include "launch/ranks/inputs.h"
 #include "launch/ranks/world.h"
 #include "launch/report/html_page.h"
@@ -18,13 +20,16 @@
 #include "launch/report/rank_report_json.h"
 #include "launch/report/report_command.h"
 #include "launch/report/run_folder.h"
-#include "launch/train/session.h"
+#include "launch/train/profile_session.h"
 
 namespace recollect {
 
 namespace {
 
-constexpr const char* kSteps = "8";  // where none are given: times are steady by then
+// Where no number of steps is given: times are steady by then, and of a GPU, whose step is replayed as a whole otherwise,
+// most steps are such.
+constexpr const char *kSteps = "8", *kStepsOfGpu = "24";
+constexpr int64_t kRecorded = 5;  // of which the medians are shown
 
 struct Wanted {
   std::string html;
@@ -49,6 +54,20 @@ std::string report_text(const std::vector<RankReport>& ranks) {
   return text + step_text(first.step);
 }
 
+// What a GPU does at most, measured before memory is reserved by the first rank, where no file of `calibrate` says it.
+Roof roof_of_gpu(const Config& config, Communicator& world) {
+  Roof roof;
+  if (config.device.backend != BackendKind::kCuda || !is_preset(read_device_model(config.device.model)))
+    return roof;
+  if (world.rank() == 0) {
+    const GpuRoof measured = measure_gpu_roof(
+        config.training.precision == Precision::kFP32 ? DType::kF32 : DType::kBF16, config.device.tf32);
+    roof = {.flops = measured.flops, .bandwidth = measured.bandwidth};
+  }
+  world.barrier();
+  return roof;
+}
+
 void profile_rank(Config config, Communicator& world, const Wanted& wanted) {
   fail_together(world, [&] {
     resolve_world(config, world.size());
@@ -58,10 +77,12 @@ void profile_rank(Config config, Communicator& world, const Wanted& wanted) {
   agree_on_threads(config, world);
   agree_on_spare_cores(config, world);
   OpenedData data = count_epochs(config, world);
+  const Roof roof = roof_of_gpu(config, world);
   Session session(config, world, {}, {}, std::move(data));
-  for (int64_t step = 0; step < config.training.max_steps; ++step) session.step();
-  const std::vector<RankReport> ranks = gather_reports(report_of(config, session.measurements()), world);
+  std::vector<RankReport> ranks = gather_reports(profile_session(config, session, kRecorded), world);
   if (world.rank() != 0) return;
+  if (roof.flops > 0)
+    for (RankReport& report : ranks) report.timeline.roof = roof;
   if (!ranks.front().timeline.measured)
     throw Error(ExitCode::kConfiguration,
                 fmt::format("step {} was not recorded: programs with different plans ran in it",
@@ -87,13 +108,12 @@ void profile_command(const Words& words, std::unique_ptr<MpiEnvironment>& mpi) {
     return word.starts_with("training.max_steps=") || word.starts_with("training.epochs=") ||
            word.starts_with("profiling.step=");
   });
-  if (!rest.empty() && given == rest.end())
-    rest.insert(rest.end(),
-                {std::string("training.max_steps=") + kSteps, std::string("profiling.step=") + kSteps});
+  if (!rest.empty() && given == rest.end()) {
+    const bool gpu = read_config_words("profile", rest).device.backend == BackendKind::kCuda;
+    for (const char* key : {"training.max_steps=", "profiling.step="})
+      rest.push_back(std::string(key) + (gpu ? kStepsOfGpu : kSteps));
+  }
   const Config config = read_config_words("profile", rest);
-  if (config.device.backend == BackendKind::kCuda)
-    throw Error(ExitCode::kConfiguration, "device.backend cuda: no op of a CUDA device's step is timed",
-                "Nsight Systems shows them: nsys profile recollect train ...");
   if (config.training.max_steps == 0 || config.profiling.step == 0)
     throw Error(ExitCode::kConfiguration,
                 "training.max_steps or profiling.step is 0: there is no step to look at");

@@ -129,7 +129,9 @@ void add_telling(std::vector<ConfigKey>& keys) {
          "how: table on the terminal, json, html and trace as files; a list");
   Adder(keys, "profiling", &Config::profiling, kNothing)(
       "step", &Config::Profiling::step, between(0, kMaxCount),
-      "shown by html, json and trace; 0: none; not given: the third, or the last of fewer");
+      "shown by html, json and trace; 0: none; not given: the third, or the last of fewer; on a GPU none, "
+      "since "
+      "such a step is launched op by op");
   const Adder debug(keys, "debug", &Config::debug, kNothing);
   debug("dump_gradients", &Config::Debug::dump_gradients, any(), "file for the full gradients of one step");
   debug("dump_step", &Config::Debug::dump_step, between(1, kMaxCount), "which step; the first is 1");

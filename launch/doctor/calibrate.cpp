@@ -27,7 +27,9 @@
 #include "engine/io/standard_output.h"
 #include "engine/ops/cpu_level.h"
 #include "engine/ops/ops.h"
+#include "engine/runtime/cuda/device.h"
 #include "engine/runtime/executor.h"
+#include "launch/doctor/measure_gpu.h"
 #include "launch/doctor/measure_ops.h"
 #include "launch/doctor/rounds.h"
 #include "launch/program/recorded.h"
@@ -318,7 +320,7 @@ std::vector<int> threads_to_measure(const std::string& text) {
 namespace {
 
 struct CalibrateWords {
-  std::string out, disk, threads;
+  std::string out, disk, threads, backend = "cpu";
   double seconds = Calibration().seconds;
 
   OptionTable options();
@@ -330,6 +332,7 @@ OptionTable CalibrateWords::options() {
   table.add_options()("out", po::value(&out)->value_name("FILE"),
                       "writes the rates to this file, which device.model then names; else they are printed")(
       "disk", po::value(&disk)->value_name("FOLDER"), "measures the disk of this folder too")(
+      "backend", po::value(&backend)->value_name("cpu|cuda"), "what is measured; cpu where not given")(
       "threads", po::value(&threads)->value_name("N,N"),
       "of a rank, a measurement each; 1, half of the cores and all where not given")(
       "seconds", po::value(&seconds)->value_name("S"),
@@ -337,22 +340,8 @@ OptionTable CalibrateWords::options() {
   return table;
 }
 
-}  // namespace
-
-OptionTable calibrate_options() { return CalibrateWords().options(); }
-
-void calibrate_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
-  CalibrateWords given;
-  if (!parse_options(words, given.options()).empty()) throw UsageError("calibrate takes no configuration");
-  const auto& [out, disk, threads, seconds] = given;
-  const Calibration calibration{threads_to_measure(threads), seconds};
-  if (!(calibration.seconds > 0 && calibration.seconds <= 3600))
-    throw UsageError("--seconds is more than 0 and at most 3600");
-  check_output_files({{"--out", out, "a file of rates", "\nmemory_bandwidth: "}});
-  if (!disk.empty() && !std::filesystem::is_directory(disk))
-    throw Error(ExitCode::kStorage, fmt::format("--disk {}: there is no such folder", printable(disk)),
-                "name one on the disk that is to be measured");
-  if (!out.empty()) const ReplacementFile writable(out);  // or all would be measured for nothing
+// `remarks`: how far its rounds lie apart, and how busy the machine is; a line.
+DeviceModel measure_undisturbed(const Calibration& calibration, std::string& remarks) {
   warn_if_busy();
   CoreClock cores;
   const std::optional<CoreTimes> before = cores.read();
@@ -362,20 +351,49 @@ void calibrate_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
   if (const std::optional<CoreTimes> after = cores.read(); before && after)
     if (const std::string said = disturbance(*before, *after); !said.empty())
       fmt::print(stderr, "recollect: {}\n", said);
-  if (!disk.empty() && !measure_disk(disk, device))
-    fmt::print(stderr,
-               "recollect: {} takes no direct I/O: what is measured there is the system's page cache\n",
-               disk);
   if (spread.typical > kUselessSpread)
     fmt::print(
         stderr,
         "recollect: {}: times that are predicted with these rates can be as far off; measure again when "
         "the machine is idle\n",
         spread_text(spread));
+  remarks = spread_text(spread) + load_text() + "\n";
+  return device;
+}
+
+}  // namespace
+
+OptionTable calibrate_options() { return CalibrateWords().options(); }
+
+void calibrate_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
+  CalibrateWords given;
+  if (!parse_options(words, given.options()).empty()) throw UsageError("calibrate takes no configuration");
+  const auto& [out, disk, threads, backend, seconds] = given;
+  if (backend != "cpu" && backend != "cuda")
+    throw UsageError(fmt::format("--backend {}: expected cpu or cuda", printable(backend)));
+  const bool gpu = backend == "cuda";
+  if (gpu) cuda::device_count();  // an Error, naming what is missing, where there is none
+  if (gpu && !threads.empty()) throw UsageError("--threads is of CPUs: a GPU has none");
+  const Calibration calibration{threads_to_measure(threads), seconds};
+  if (!(calibration.seconds > 0 && calibration.seconds <= 3600))
+    throw UsageError("--seconds is more than 0 and at most 3600");
+  check_output_files({{"--out", out, "a file of rates", "\nmemory_bandwidth: "}});
+  if (!disk.empty() && !std::filesystem::is_directory(disk))
+    throw Error(ExitCode::kStorage, fmt::format("--disk {}: there is no such folder", printable(disk)),
+                "name one on the disk that is to be measured");
+  if (!out.empty()) const ReplacementFile writable(out);  // or all would be measured for nothing
+  GpuMeasurement of_gpu;
+  if (gpu) of_gpu = measure_gpu(GpuCalibration::of(seconds));
+  std::string remarks = of_gpu.remarks;
+  DeviceModel device = gpu ? of_gpu.device : measure_undisturbed(calibration, remarks);
+  if (!disk.empty() && !measure_disk(disk, device))
+    fmt::print(stderr,
+               "recollect: {} takes no direct I/O: what is measured there is the system's page cache\n",
+               disk);
   const std::string text = measured_line() + to_yaml(device);
   if (out.empty()) return put_text(stdout, text);
   write_text_file(out, text);
-  fmt::print("wrote {}\n{}{}\n{}\n", printable(out), spread_text(spread), load_text(), unmeasured(device));
+  fmt::print("wrote {}\n{}{}\n", printable(out), remarks, gpu ? "" : unmeasured(device));
 }
 
 }  // namespace recollect

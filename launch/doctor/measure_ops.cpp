@@ -9,6 +9,7 @@
 #include <mutex>
 #include <numeric>
 #include <set>
+#include <sstream>
 #include <thread>
 #include <vector>
 
@@ -22,6 +23,7 @@
 #include "launch/program/estimate.h"
 #include "launch/ranks/cores.h"
 #include "launch/ranks/world.h"
+#include "launch/train/profile_session.h"
 #include "launch/train/session.h"
 
 namespace recollect {
@@ -30,20 +32,16 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Widths from where starting an op is all it takes to where arithmetic is, the quickest steps first; heads
-// and sequences to match. A sample's share of the time lets the slow ones be reached too.
-struct Sample {
-  int layers, width, heads, vocabulary, samples, sequence;
-  double dropout, share;
-  bool of_all = false;  // families, for the ops that only they have
-};
-constexpr Sample kSamples[] = {{2, 64, 4, 256, 4, 64, 0.0, 1},         {2, 128, 4, 256, 4, 128, 0.1, 1, true},
-                               {2, 128, 4, 256, 8, 128, 0.0, 1},       {2, 256, 4, 1024, 4, 128, 0.0, 2},
-                               {1, 512, 8, 256, 2, 256, 0.1, 3, true}, {1, 768, 12, 4096, 1, 512, 0.0, 6}};
+// Widths from where starting an op is all it takes to where arithmetic is, the quickest steps first.
+constexpr StepSample kSamples[] = {
+    {2, 64, 4, 256, 4, 64, 0.0, 1},         {2, 128, 4, 256, 4, 128, 0.1, 1, true},
+    {2, 128, 4, 256, 8, 128, 0.0, 1},       {2, 256, 4, 1024, 4, 128, 0.0, 2},
+    {1, 512, 8, 256, 2, 256, 0.1, 3, true}, {1, 768, 12, 4096, 1, 512, 0.0, 6}};
 constexpr int kLeastWidth = 128;                  // of what is measured however short the time
 constexpr int kLeastSteps = 2, kMostSteps = 300;  // after one to warm up
 
-Config config_of(const ModelFamily& family, const Sample& s, const std::string& precision, int threads) {
+Config config_of(const ModelFamily& family, const StepSample& s, const std::string& sections,
+                 const std::vector<std::string>& words = {}) {
   Config::Model model(family);
   model.values = family.sketch(family, {.vocabulary = s.vocabulary,
                                         .longest = s.sequence,
@@ -51,15 +49,20 @@ Config config_of(const ModelFamily& family, const Sample& s, const std::string& 
                                         .layers = s.layers,
                                         .heads = s.heads,
                                         .dropout = s.dropout});
-  return read_config_text(
-      "calibration",
-      dump_model(model) + fmt::format("device: {{backend: cpu, threads: {}}}\n"
-                                      "training: {{micro_batch_size: {}, max_steps: {}, precision: {}}}\n"
-                                      "data: {{format: random, sequence_length: {}{}}}\n"
-                                      "profiling: {{step: 0}}\n",
-                                      threads, s.samples, kMostSteps + 1, precision, s.sequence,
-                                      family.tasks.front() == Task::kMaskedLm ? ", mask_token: 0" : ""),
-      {});
+  return read_config_text("calibration",
+                          dump_model(model) + sections +
+                              fmt::format("data: {{format: random, sequence_length: {}{}}}\n", s.sequence,
+                                          family.tasks.front() == Task::kMaskedLm ? ", mask_token: 0" : ""),
+                          words);
+}
+
+Config config_on_cpu(const ModelFamily& family, const StepSample& s, const std::string& precision,
+                     int threads) {
+  return config_of(family, s,
+                   fmt::format("device: {{backend: cpu, threads: {}}}\n"
+                               "training: {{micro_batch_size: {}, max_steps: {}, precision: {}}}\n"
+                               "profiling: {{step: 0}}\n",
+                               threads, s.samples, kMostSteps + 1, precision));
 }
 
 // The first family, and of the others those that have ops of kinds that none before has.
@@ -67,7 +70,7 @@ std::vector<const ModelFamily*> families_to_measure() {
   std::vector<const ModelFamily*> families;
   std::set<std::string> kinds;
   for (const ModelFamily& family : model_families()) {
-    Config config = config_of(family, kSamples[0], "fp32", 1);
+    Config config = config_on_cpu(family, kSamples[0], "fp32", 1);
     resolve_planned_world(config);
     const PlannedTraining planned = plan_training(config, 0, 0);
     const std::size_t before = kinds.size();
@@ -126,11 +129,15 @@ struct Sum {
 };
 using Sums = std::map<std::string, std::map<int, Sum>>;  // by kernel and the amount's power of two
 
-void add_ops(const Graph& graph, const Step& step, Sums& sums) {
+// `dtype_of_f32`: what the keys say in place of "f32".
+void add_ops(const Graph& graph, const Step& step, Sums& sums, const std::string& dtype_of_f32 = "f32") {
   for (std::size_t id = 0; id < graph.ops().size(); ++id) {
     const KernelUse use = kernel_use({graph, graph.ops()[id]});
     if (use.work <= 0) continue;
-    Sum& sum = sums[use.key][static_cast<int>(std::lround(std::log2(use.amount)))];
+    std::string key = use.key;
+    if (const std::size_t at = key.find(" f32"); at != std::string::npos)
+      key.replace(at + 1, 3, dtype_of_f32);
+    Sum& sum = sums[key][static_cast<int>(std::lround(std::log2(use.amount)))];
     sum.amounts += use.amount;
     sum.work += use.work;
     sum.seconds += std::max(step.ops[id], 1e-9);
@@ -173,11 +180,11 @@ class Neighbours {
 };
 
 // In `seconds` with all that it takes to begin. Returns the seconds of the step that are no op's, of each op.
-double measure_one(const ModelFamily& family, const Sample& sample, const std::string& precision, int threads,
-                   double seconds, Sums& sums) {
+double measure_one(const ModelFamily& family, const StepSample& sample, const std::string& precision,
+                   int threads, double seconds, Sums& sums) {
   const auto start = Clock::now();
   const auto spent = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
-  Config config = config_of(family, sample, precision, threads);
+  Config config = config_on_cpu(family, sample, precision, threads);
   resolve_world(config, 1);
   const std::unique_ptr<Communicator> world = make_self_communicator();
   OpClock clock;
@@ -196,16 +203,52 @@ double measure_one(const ModelFamily& family, const Sample& sample, const std::s
   return step.beside_ops / static_cast<double>(step.ops.size());
 }
 
+std::map<std::string, RateCurve, std::less<>> rates_of_sums(const Sums& sums) {
+  std::map<std::string, RateCurve, std::less<>> rates;
+  for (const auto& [kernel, by_amount] : sums)
+    for (const auto& [power, sum] : by_amount)
+      rates[kernel].push_back({sum.amounts / sum.ops, sum.work / sum.seconds});
+  return rates;
+}
+
+// The medians of a few steps that are launched op by op, after two to warm up.
+void measure_on_gpu(const ModelFamily& family, const StepSample& sample, const std::string& words,
+                    double launch, Sums& sums) {
+  constexpr int kWarm = 2, kTimed = 5;
+  std::vector<std::string> keys;
+  std::istringstream text(words);
+  for (std::string word; text >> word;) keys.push_back(word);
+  Config config = config_of(family, sample,
+                            fmt::format("device: {{backend: cuda}}\n"
+                                        "training: {{micro_batch_size: {}, max_steps: {}}}\n"
+                                        "profiling: {{step: {}}}\n",
+                                        sample.samples, kWarm + kTimed, kWarm + kTimed),
+                            keys);
+  resolve_world(config, 1);
+  const std::unique_ptr<Communicator> world = make_self_communicator();
+  Session session(config, *world);
+  const RankReport report = profile_session(config, session, kTimed);
+  require(report.timeline.measured.has_value(), "the steps were recorded");
+  const Graph& graph = session.executor().program().graph;
+  Step step{.ops = std::vector<double>(graph.ops().size())};
+  for (const StepTimeline::Run& run : report.timeline.measured->runs)
+    for (std::size_t op = 0; op < run.ops.size(); ++op) {
+      const double took = 1e-9 * static_cast<double>(run.ops[op].end - run.ops[op].begin);
+      step.ops[static_cast<std::size_t>(run.first) + op] = std::max(took - launch, took / 4);
+    }
+  add_ops(graph, step, sums, config.device.tf32 ? "tf32" : "f32");
+}
+
 }  // namespace
 
 OpRates measure_ops(const std::string& precision, int threads, double seconds) {
   OpRates rates;
   Sums sums;
   const auto end = Clock::now() + std::chrono::duration<double>(seconds);
-  std::vector<std::pair<const ModelFamily*, Sample>> samples;
+  std::vector<std::pair<const ModelFamily*, StepSample>> samples;
   const std::vector<const ModelFamily*> families = families_to_measure();
   double shares = 0;
-  for (const Sample& sample : kSamples)
+  for (const StepSample& sample : kSamples)
     for (const ModelFamily* family : families)
       if (sample.of_all || family == families.front()) {
         samples.emplace_back(family, sample);
@@ -218,9 +261,26 @@ OpRates measure_ops(const std::string& precision, int threads, double seconds) {
     shares -= sample.share;
     rates.overhead = rates.overhead > 0 ? std::min(rates.overhead, gap) : gap;
   }
-  for (const auto& [kernel, by_amount] : sums)
-    for (const auto& [power, sum] : by_amount)
-      rates.kernels[kernel].push_back({sum.amounts / sum.ops, sum.work / sum.seconds});
+  rates.kernels = rates_of_sums(sums);
+  return rates;
+}
+
+GpuRates measure_ops_of_gpu(const GpuSteps& steps, double launch) {
+  GpuRates rates;
+  Sums sums;
+  const auto end = Clock::now() + std::chrono::duration<double>(steps.seconds);
+  const std::vector<const ModelFamily*> families = families_to_measure();
+  for (std::size_t i = 0; i < steps.samples.size(); ++i)
+    for (const std::string& words : steps.words)
+      for (const ModelFamily* family : families) {
+        const StepSample& sample = steps.samples[i];
+        if (!sample.of_all && family != families.front()) continue;
+        if (Clock::now() > end && (i > 0 || family != families.front()))
+          rates.left_out.push_back(fmt::format("{} of width {}, {}", family->type, sample.width, words));
+        else
+          measure_on_gpu(*family, sample, words, launch, sums);
+      }
+  rates.kernels = rates_of_sums(sums);
   return rates;
 }
 

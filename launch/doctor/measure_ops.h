@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "checkpointing/device_model.h"
 
@@ -13,6 +14,30 @@ struct OpRates {
   std::map<std::string, RateCurve, std::less<>> kernels;  // as in DeviceModel
   double overhead = 0;                                    // seconds between two ops
 };
+
+// A small model and its batch; heads and sequences to match the width. A sample's share of the time lets the slow ones be
+// reached too.
+struct StepSample {
+  int layers, width, heads, vocabulary, samples, sequence;
+  double dropout, share;
+  bool of_all = false;  // families, for the ops that only they have
+};
+
+// The same of a CUDA device, whose ops are timed by its clocks: each sample with each of these words, a precision, in turn.
+// What the time does not reach is left out, but the first of each. `launch`: seconds that every op takes whatever it does,
+// which are not counted among its own.
+struct GpuSteps {
+  std::vector<StepSample> samples;
+  std::vector<std::string>
+      words;  // "training.precision=bf16", "training.precision=bf16 training.fp8=true", ...
+  double seconds = 12;
+};
+struct GpuRates {
+  std::map<std::string, RateCurve, std::less<>>
+      kernels;  // those of words with device.tf32 are of dtype "tf32"
+  std::vector<std::string> left_out;
+};
+GpuRates measure_ops_of_gpu(const GpuSteps& steps, double launch);
 
 // `precision`: "fp32" or "bf16". Takes about so many seconds, which may leave the largest models out.
 OpRates measure_ops(const std::string& precision, int threads, double seconds);

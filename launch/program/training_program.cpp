@@ -32,6 +32,7 @@
 #include "launch/program/recorded.h"
 #include "launch/program/state_offload.h"
 #include "launch/program/state_remarks.h"
+#include "launch/program/tf32_rates.h"
 #include "launch/program/units.h"
 #include "parallel/state_ops.h"
 
@@ -90,7 +91,7 @@ DeviceModel described_device(const Config& config) {
   const Config::Parallelism& p = config.parallelism;
   DeviceModel device = share_of_rank(read_device_model(config.device.model), config.device.threads,
                                      p.tensor_parallel_size * std::max<int64_t>(1, p.data_parallel_size));
-  if (config.device.tf32) device.gemm_f32 = device.gemm_bf16 / 2;  // of tensor cores: half the rate of bf16
+  if (config.device.tf32) device = with_tf32(std::move(device));
   return device;
 }
 

@@ -23,11 +23,23 @@ void add_run(const Timeline::Op& op, double seconds, double alike, const Roof& r
   row.least += roof.seconds(flops, bytes);
 }
 
-std::string rates(const ProfileRow& row) {
+// Rates of a processor, and of a GPU.
+struct RateUnit {
+  double flops = 1e-9;
+  const char* name = "GFLOP/s";
+};
+
+RateUnit unit_of(const Profile& profile) {
+  for (const ProfileRow& row : profile.classes)
+    if (row.flops > 1e13 * row.seconds) return {1e-12, "TFLOP/s"};
+  return {};
+}
+
+std::string rates(const ProfileRow& row, const RateUnit& unit) {
   if (row.seconds <= 0) return fmt::format("{:>10}{:>9}{:>9}", "-", "-", "-");
   const std::string roof = row.least > 0 ? fmt::format("{:.0f} %", 100 * row.least / row.seconds) : "-";
-  return fmt::format("{:>10.1f}{:>9.1f}{:>9}", 1e-9 * row.flops / row.seconds, 1e-9 * row.bytes / row.seconds,
-                     roof);
+  return fmt::format("{:>10.1f}{:>9.1f}{:>9}", unit.flops * row.flops / row.seconds,
+                     1e-9 * row.bytes / row.seconds, roof);
 }
 
 nlohmann::ordered_json row_json(const ProfileRow& row) {
@@ -38,24 +50,30 @@ nlohmann::ordered_json row_json(const ProfileRow& row) {
 double share(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
 
 std::string classes_text(const Profile& profile) {
+  const RateUnit unit = unit_of(profile);
   std::string text = fmt::format("{:<24}{:>6}{:>12}{:>8}{:>10}{:>9}{:>9}\n", "class", "runs", "ms a step",
-                                 "%", "GFLOP/s", "GB/s", "roofline");
+                                 "%", unit.name, "GB/s", "roofline");
   for (std::size_t i = 0; i < profile.classes.size(); ++i) {
     const ProfileRow& row = profile.classes[i];
     if (row.runs == 0) continue;
     text += fmt::format("{:<24}{:>6}{:>12.3f}{:>8.1f}{}\n", name_of(static_cast<OpClass>(i)), row.runs,
-                        1e3 * row.seconds, share(row.seconds, profile.step), rates(row));
+                        1e3 * row.seconds, share(row.seconds, profile.step), rates(row, unit));
   }
   for (const auto& [name, seconds] :
        {std::pair{"waits for other streams", profile.waiting}, std::pair{"between ops", profile.between()}})
     text += fmt::format("{:<24}{:>18.3f}{:>8.1f}\n", name, 1e3 * seconds, share(seconds, profile.step));
   text += fmt::format("{:<24}{:>18.3f}\n", "step", 1e3 * profile.step);
+  if (profile.not_timed > 0)
+    text += fmt::format("{:<24}{:>18.3f}\n{:<24}{:>18.3f}\n", "step, ops not timed", 1e3 * profile.not_timed,
+                        "launching and timing", 1e3 * profile.launching());
   if (profile.beside > 0)
     text += fmt::format("{:<24}{:>18.3f}\n", "beside, other streams", 1e3 * profile.beside);
   return text;
 }
 
 }  // namespace
+
+double Profile::launching() const { return not_timed > 0 ? std::max(0.0, step - not_timed) : 0; }
 
 double Profile::between() const {
   double sum = waiting;
@@ -81,7 +99,11 @@ double step_seconds(const StepTimeline& times) {
 
 Profile make_profile(const Timeline& timeline) {
   const StepTimeline& times = timeline.measured ? *timeline.measured : timeline.predicted;
-  Profile profile{.step = step_seconds(times), .kinds = {}, .classes = {}};
+  Profile profile{.step = step_seconds(times),
+                  .kinds = {},
+                  .classes = {},
+                  .recorded = timeline.recorded,
+                  .not_timed = timeline.not_timed};
   for (std::size_t i = 0; i < profile.classes.size(); ++i) profile.classes[i].is = static_cast<OpClass>(i);
   std::map<std::pair<Phase, std::string>, ProfileRow> rows;
   for (const StepTimeline::Run& run : times.runs) {
@@ -128,6 +150,11 @@ nlohmann::ordered_json profile_json(const Profile& profile) {
                               {"on_other_streams", profile.beside},
                               {"classes", nlohmann::ordered_json::array()},
                               {"kinds", nlohmann::ordered_json::array()}};
+  json["recorded_steps"] = profile.recorded;
+  if (profile.not_timed > 0) {
+    json["step_not_timed"] = profile.not_timed;
+    json["launching_and_timing"] = profile.launching();
+  }
   for (const ProfileRow& row : profile.classes)
     if (row.runs > 0) json["classes"].push_back(row_json(row));
   for (const ProfileRow& row : profile.kinds) {
@@ -141,15 +168,19 @@ nlohmann::ordered_json profile_json(const Profile& profile) {
 std::string profile_text(const Timeline& timeline) {
   const Profile profile = make_profile(timeline);
   const bool roof = timeline.roof.flops > 0;
-  std::string text =
-      timeline.measured ? fmt::format("step {}, measured:\n", timeline.step) : "a step, predicted:\n";
+  const RateUnit unit = unit_of(profile);
+  std::string text = "a step, predicted:\n";
+  if (timeline.measured)
+    text = timeline.recorded > 1 ? fmt::format("steps {} to {}, measured, medians:\n",
+                                               timeline.step - timeline.recorded + 1, timeline.step)
+                                 : fmt::format("step {}, measured:\n", timeline.step);
   text += classes_text(profile);
-  text += roof ? fmt::format(
-                     "roofline: {:.1f} GFLOP/s of matrix products, {:.1f} GB/s of memory; caches give more\n",
-                     1e-9 * timeline.roof.flops, 1e-9 * timeline.roof.bandwidth)
-               : "roofline: not measured on this machine; `recollect calibrate --out device.yaml` measures "
-                 "it, for "
-                 "device.model=device.yaml\n";
+  text +=
+      roof ? fmt::format("roofline: {:.1f} {} of matrix products, {:.1f} GB/s of memory; caches give more\n",
+                         unit.flops * timeline.roof.flops, unit.name, 1e-9 * timeline.roof.bandwidth)
+           : "roofline: not measured on this machine; `recollect calibrate --out device.yaml` measures "
+             "it, for "
+             "device.model=device.yaml\n";
   std::vector<ProfileRow> most = profile.kinds;
   if (roof)
     std::stable_sort(most.begin(), most.end(),
@@ -157,10 +188,11 @@ std::string profile_text(const Timeline& timeline) {
   most.resize(std::min(most.size(), kShown));
   text += fmt::format("{:<10}{:<26}{:>6}{:>12}{:>12}{:>10}{:>9}{:>9}\n", "phase",
                       roof ? "op, by time lost" : "op, by time", "runs", "ms a step", roof ? "ms lost" : "",
-                      "GFLOP/s", "GB/s", "roofline");
+                      unit.name, "GB/s", "roofline");
   for (const ProfileRow& row : most)
-    text += fmt::format("{:<10}{:<26}{:>6}{:>12.3f}{:>12}{}\n", name_of(row.phase), row.kind, row.runs,
-                        1e3 * row.seconds, roof ? fmt::format("{:.3f}", 1e3 * row.lost()) : "", rates(row));
+    text +=
+        fmt::format("{:<10}{:<26}{:>6}{:>12.3f}{:>12}{}\n", name_of(row.phase), row.kind, row.runs,
+                    1e3 * row.seconds, roof ? fmt::format("{:.3f}", 1e3 * row.lost()) : "", rates(row, unit));
   return text;
 }
 

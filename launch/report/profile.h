@@ -29,7 +29,11 @@ struct Profile {
   std::array<ProfileRow, kSpellings<OpClass>.size()> classes;
   double waiting = 0;      // the compute stream stood for other streams
   double beside = 0;       // ops of all other streams
+  int64_t recorded = 1;    // steps whose medians these are
+  double not_timed = 0;    // seconds of a step whose ops are not timed; 0 where that is alike
   double between() const;  // what is left of the step: starting ops
+  double launching()
+      const;  // of it and of the ops: what a step takes more for being launched and timed op by op
 };
 
 // Of the measured step, or where nothing was measured of the predicted one.

@@ -49,7 +49,10 @@ struct Timeline {
   MemoryProfile memory;
   StepTimeline predicted;
   std::optional<StepTimeline> measured;
-  int64_t step = 0;  // the one that was measured; the first is 1
+  int64_t step = 0;      // the one that was measured; the first is 1
+  int64_t recorded = 1;  // steps up to that one, of which it has the medians
+  double not_timed =
+      0;  // seconds of a step before them, the median, whose ops were not timed; 0 where that is alike
   bool operator==(const Timeline&) const = default;
 };
 

@@ -226,6 +226,8 @@ Json timeline_json(const Timeline& timeline) {
   json["predicted"] = times_json(timeline.ops, timeline.predicted);
   if (timeline.measured) {
     json["step"] = timeline.step;
+    if (timeline.recorded > 1) json["recorded_steps"] = timeline.recorded;
+    if (timeline.not_timed > 0) json["step_not_timed"] = timeline.not_timed;
     json["measured"] = times_json(timeline.ops, *timeline.measured);
   }
   return json;
@@ -241,6 +243,8 @@ Timeline read_timeline(const JsonPlace& json) {
   timeline.predicted = read_times(json.at("predicted"), timeline.ops);
   if (const auto measured = json.find("measured")) {
     timeline.step = json.at("step").integer(1);
+    if (const auto recorded = json.find("recorded_steps")) timeline.recorded = recorded->integer(1);
+    if (const auto seconds = json.find("step_not_timed")) timeline.not_timed = seconds->amount();
     timeline.measured = read_times(*measured, timeline.ops);
   }
   return timeline;

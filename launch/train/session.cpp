@@ -281,7 +281,9 @@ void Session::adapt() {
 void Session::begin_recording(const MicroBatch& first) {
   StepRecorder* const recorder = programs_.recorder();
   const bool measures = adaptation_ && adaptation_->records_after(steps_here_);
-  if (!recorder || (!measures && step_ + 1 != profiled_step_)) return;
+  const int64_t step = step_ + 1;
+  const bool is_shown = step <= profiled_step_ && step >= std::min(profiled_step_, recorded_from_);
+  if (!recorder || (!measures && !is_shown)) return;
   const ReadyProgram& ready = measures ? batch_programs_.of(first) : longest_;
   if (const Graph& graph = ready.executor->program().graph; !recorder->is_of(graph)) recorder->restart(graph);
   recorder->begin_step(step_ + 1);

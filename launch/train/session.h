@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -67,6 +68,9 @@ class Session {
   // Collective, when training is over. Error kNumerics, naming what is wrong, where the last update has left
   // a parameter that is not finite, or no step has updated anything.
   void check_trained() const;
+
+  // Every step from this one to profiling.step is recorded, not that one alone.
+  void record_from(int64_t step) { recorded_from_ = step; }
 
   // One optimizer step. Error kNumerics, naming the first bad tensor, when the loss is not finite, or
   // gradients are not and no smaller loss scale could help; the weights are then those from before the step. Error
@@ -156,7 +160,7 @@ class Session {
   ProgramCache programs_;
   const ReadyProgram& longest_;
   std::unique_ptr<Adaptation> adaptation_;  // null: the plan stays
-  int64_t profiled_step_;
+  int64_t profiled_step_, recorded_from_ = std::numeric_limits<int64_t>::max();
   BatchPrograms batch_programs_;
   Weights weights_;
   std::unique_ptr<TrainingState> state_;  // null where nothing is trained

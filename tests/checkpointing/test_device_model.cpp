@@ -112,13 +112,13 @@ TEST(DeviceModel, PresetsKeepTheRatiosOfTheDataSheet) {
     struct Rate {
       double reached, promised, share;  // at least so much of what is promised
     };
-    const Rate rates[] = {{device.gemm_bf16, sheet.bf16, 0.7},
+    const Rate rates[] = {{device.gemm_bf16, sheet.bf16, 0.62},
                           {device.gemm_f32, sheet.f32, 0.74},
                           {device.gemm_f64, sheet.f64, 1},
                           {device.attention_bf16, sheet.bf16, 0.37},
-                          {device.attention_f32, sheet.f32, 0.35},
+                          {device.attention_f32, sheet.f32, 0.12},
                           {device.vector_flops, sheet.f32, 0.89},
-                          {device.memory_bandwidth, sheet.memory, 0.82},
+                          {device.memory_bandwidth, sheet.memory, 0.72},
                           {device.link_bandwidth, sheet.link, 0.77},
                           {device.to_host_bandwidth, sheet.host, 0.78},
                           {device.to_device_bandwidth, sheet.host, 0.78},
@@ -129,7 +129,7 @@ TEST(DeviceModel, PresetsKeepTheRatiosOfTheDataSheet) {
     }
     // Of no data sheet: microseconds, and what one drive does.
     EXPECT_NEAR(device.link_latency, 10e-6, 5e-6) << sheet.name;
-    EXPECT_NEAR(device.launch_overhead, 2e-6, 1e-6) << sheet.name;
+    EXPECT_NEAR(device.launch_overhead, 3.3e-6, 1.5e-6) << sheet.name;
     EXPECT_NEAR(device.disk_write_bandwidth, 4e9, 1e9) << sheet.name;
     EXPECT_EQ(device.disk_read_bandwidth, 2 * device.disk_write_bandwidth) << sheet.name;
     EXPECT_GT(device.gemm_bf16 / device.gemm_f32, sheet.bf16 / sheet.f32 * 0.8) << sheet.name;
@@ -139,9 +139,10 @@ TEST(DeviceModel, PresetsKeepTheRatiosOfTheDataSheet) {
         << sheet.name;
   }
   EXPECT_EQ(device_preset("h100").gemm_bf16, device_preset("h200").gemm_bf16) << "the same processor";
-  // Of a square product, which takes milliseconds.
-  const double fp8 = product_seconds(device_preset("h100"), DType::kE4M3);
-  EXPECT_NEAR(fp8, product_seconds(device_preset("h100"), DType::kBF16) / 2, 0.02 * fp8);
+  // Of a square product, without its launch.
+  const double launch = device_preset("h100").launch_overhead;
+  const double fp8 = product_seconds(device_preset("h100"), DType::kE4M3) - launch;
+  EXPECT_NEAR(fp8, (product_seconds(device_preset("h100"), DType::kBF16) - launch) / 2, 0.02 * fp8);
   for (const char* name : {"h100", "h200", "b200", "rtx4090"})
     EXPECT_EQ(gemm_rate(device_preset(name), DType::kE5M2), 2 * gemm_rate(device_preset(name), DType::kBF16))
         << name;

@@ -81,7 +81,7 @@ TEST_F(DeviceFile, IsReadBackAsItWasWritten) {
 }
 
 TEST_F(DeviceFile, OfTheFirstVersionHasOneRateEach) {
-  std::string text = to_yaml(device_preset("h200"));
+  std::string text = to_yaml(device_preset("a100"));
   text.erase(0, text.find("name"));
   const DeviceModel device = read(text);
   EXPECT_EQ(device.threads, 0);

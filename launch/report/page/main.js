@@ -53,7 +53,8 @@ function shownSteps() {
   const panel = (run, i, source) => {
     const rank = rankOf(run), step = stepOf(rank.timeline, source);
     if (!step) return null;
-    const what = source === "measured" ? `step ${rank.timeline.step} as measured`
+    const many = rank.profile?.recorded_steps > 1 ? `, medians of ${rank.profile.recorded_steps} steps` : "";
+    const what = source === "measured" ? `step ${rank.timeline.step} as measured${many}`
                                        : `a step as predicted by ${ratesOf(rank.step)}`;
     return {title: compared ? `${names[i]}: ${rank.run.checkpointing}` : what, step, arenas: arenasOf(rank),
             note: compared ? `rank ${rank.rank}, ${what}` : state.source === "both" ? `rank ${rank.rank}` : undefined};
@@ -131,6 +132,8 @@ function choose(change) {
   showTables();
   showPeaks();
   byId("step-heading").closest("section").hidden = sources.length === 0;
+  byId("step-heading").textContent = !sources.length || sources.includes("measured") ? "One step" : "One step, predicted";
+  byId("step-heading").title = sources.includes("measured") ? "" : "no step of this run was timed op by op: profiling.step, or recollect profile";
   if (sources.length) {
     const steps = shownSteps();
     state.whole ??= !steps.every(({step, arenas}) => rowSum(step.program.persistent, 0) > 0.6 * arenas[0]);

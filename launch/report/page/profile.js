@@ -45,6 +45,9 @@ function profileTable(runs) {
     }, classColor(row.class))),
     line(label, "waits for other streams", profile.waiting_for_streams, profile.step, nothing()),
     line(label, "between ops", profile.between_ops, profile.step, nothing()),
+    ...(profile.step_not_timed > 0 ? [
+      line(label, "step, ops not timed", profile.step_not_timed, profile.step, nothing()),
+      line(label, "launching and timing", profile.launching_and_timing, profile.step, nothing())] : []),
   ]);
   replace(byId("profile-table"),
     element("thead", {}, element("tr", {}, element("th", {}, "class"), ...(flag ? [element("th", {}, "run")] : []),
@@ -110,8 +113,9 @@ function showProfile(runs) {
   profileTable(runs);
   const step = runs.length === 1 ? stepOf(timeline, "measured") : undefined, dots = step ? dotsOf(step) : [];
   const roof = timeline?.roof ?? {flops: 0, bandwidth: 0};
-  byId("profile-note").textContent = "Of the compute stream, as measured. " + (roof.flops > 0
-    ? `Roofline: ${(1e-9 * roof.flops).toFixed(1)} GFLOP/s of matrix products and ${(1e-9 * roof.bandwidth).toFixed(1)} GB/s of memory, as calibrated; what caches hold goes above it.`
+  byId("profile-note").textContent = (rank.profile?.recorded_steps > 1
+    ? `Of the compute stream, as measured: medians of ${rank.profile.recorded_steps} steps. ` : "Of the compute stream, as measured. ") + (roof.flops > 0
+    ? `Roofline: ${(1e-9 * roof.flops).toFixed(1)} GFLOP/s of matrix products and ${(1e-9 * roof.bandwidth).toFixed(1)} GB/s of memory, as measured on this machine; what caches hold goes above it.`
     : "The roofline was not measured on this machine: device.model is a preset.");
   byId("roofline-box").hidden = dots.length === 0;
   byId("roofline").dataset.dots = dots.length;
