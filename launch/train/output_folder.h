@@ -36,6 +36,8 @@ class OutputFolder {
   void take(const std::vector<PlannedFile>& files);
   // The configuration and the plan, with which the run begins: nothing refuses it any more. Error kStorage.
   void begin(const std::string& resolved, const std::string& plan);
+  // Whether take() has moved what another run had left, its snapshots too.
+  bool has_moved() const { return earlier_.has_value(); }
   // Error kStorage where another folder has the name by now.
   void check_place() const;
   // The run is done: nobody needs to know whose it was.

@@ -217,6 +217,7 @@ ExitCode train(Config config, Communicator& world, const ReportSignal& signal, P
   const std::string resolved = recorded + dump_resolved(config),
                     plan = recorded + to_yaml(session.training_program().checkpointed.plan);
   if (folder) folder->take(planned_files(config, session, resolved.size() + plan.size()));
+  if (folder && folder->has_moved()) resumed.replaced.clear();
   ModelSave model(config, session);
   BestModel best_model(config, session);
   std::unique_ptr<Progress> progress;

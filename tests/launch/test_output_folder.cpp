@@ -49,10 +49,14 @@ TEST(OutputFolder, OfTheRunBeforeMovesAway) {
   expect_whole("out/earlier/1");
   EXPECT_EQ(content(place, "out/notes.txt"), "mine");
   EXPECT_FALSE(fs::exists(place.file("out/snapshots")));
-  EXPECT_EQ(place.train(kKeep + Words{"training.seed=9"}).status, 0);
+  const Words anew = kKeep + Words{"snapshot.every_steps=1", "resume=never"};
+  EXPECT_EQ(place.train(anew + Words{"training.seed=9"}).status, 0);
   EXPECT_TRUE(fs::exists(place.file("out/earlier/2/model.safetensors")));
   EXPECT_FALSE(fs::exists(place.file("out/model.safetensors")));
-  EXPECT_EQ(place.train(kKeep + Words{"training.max_steps=3"}).status, 0);
+  const Finished fourth = place.train(anew + Words{"training.max_steps=3"});
+  EXPECT_EQ(fourth.status, 0) << fourth.err;
+  EXPECT_EQ(fourth.err.find("replaces"), std::string::npos) << fourth.err;
+  EXPECT_TRUE(fs::exists(place.file("out/earlier/3/snapshots/step-00000002/manifest.json")));
   EXPECT_EQ(place.metrics().size(), 3u);
   EXPECT_EQ(place.metrics("out/earlier/3").size(), 2u);
   expect_whole("out/earlier/1");
