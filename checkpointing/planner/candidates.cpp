@@ -242,6 +242,19 @@ std::vector<DraftPlan> seeds_of(const std::vector<Candidate>& known, const Bound
 
 }  // namespace
 
+// Of those that let nothing wait elsewhere.
+static uint64_t least_device(std::vector<Candidate> known, const BoundMaker& bounds) {
+  constexpr std::size_t kLookedAt = 16;
+  const auto end = known.begin() + static_cast<std::ptrdiff_t>(std::min(kLookedAt, known.size()));
+  std::partial_sort(known.begin(), end, known.end(), [](const Candidate& a, const Candidate& b) {
+    return a.bounds.device < b.bounds.device;
+  });
+  uint64_t least = ~uint64_t{0};
+  for (auto c = known.begin(); c != end; ++c)
+    if (const std::optional<PlanBounds> takes = bounds.metered(c->plan)) least = std::min(least, takes->device);
+  return least;
+}
+
 std::vector<Candidate> list_within(const Surroundings& of, const BoundMaker& bounds, uint64_t device,
                                    const std::vector<Candidate>& known) {
   std::vector<Candidate> found;
@@ -266,12 +279,15 @@ std::vector<Candidate> list_within(const Surroundings& of, const BoundMaker& bou
   const int64_t long_climbs = std::clamp<int64_t>(work / (kLongClimb * ops), 1, kMostSeeds);
   const std::vector<DraftPlan> seeds = seeds_of(all, bounds, device, static_cast<std::size_t>(long_climbs));
   const PlanClimb climb(of, bounds);
+  const uint64_t least = seeds.empty() ? 0 : least_device(known, bounds);
   Candidate best;
   best.bounds.seconds = std::numeric_limits<double>::infinity();
   const auto go = [&](const DraftPlan& seed, int64_t allowed) {
     work -= allowed;
     std::vector<Candidate> met = climb.from(seed, device, allowed);
     work += allowed;
+    // What a run takes is a budget that works.
+    std::erase_if(met, [&](const Candidate& c) { return c.bounds.device < least; });
     const bool is_better = !met.empty() && met.back().bounds.seconds < best.bounds.seconds;
     if (is_better) best = met.back();
     found.insert(found.end(), met.begin(), met.end());

@@ -131,10 +131,7 @@ uint64_t smallest_budget(const PlannedRank& rank, const Config& config, uint64_t
   while (works - low > close) {
     const uint64_t budget = low > 0 ? low + (works - low) / 2 : works - std::min(step, works - 1);
     const TrainingProgram tried = plan_in_mode(rank, config, CheckpointingMode::kAuto, budget);
-    if (tried.checkpointed.refusal)
-      low = budget;
-    else
-      works = tried.program.predicted().arena_bytes();
+    (tried.checkpointed.refusal ? low : works) = budget;
     step *= 2;
   }
   return works;
