@@ -33,8 +33,8 @@ struct VectorProduct {
   static constexpr int64_t kMostSummed = 480;  // resident lines where sums wait for a slice
   static constexpr bool kFetches = true;       // the next slice and sums from memory
 
-  // Of 32 registers 24 are for sums; of 16, 12.
-  static constexpr int kRows = kLanes == 16 ? 8 : 6, kVectors = kLanes == 16 ? 3 : 2;
+  // Of 32 registers 24 are for sums; of 16, 12. Without fused products one of the 16 is for a product: there are two vectors.
+  static constexpr int kRows = kLanes == 16 ? 8 : kLanes == 8 ? 4 : 6, kVectors = kLanes == 4 ? 2 : 3;
   static constexpr int64_t kSteps = 4;
   static constexpr int kRowsFetched = 2;  // of sums, with each kDepthStep
   static_assert(kBlock % kRows == 0 && kBlock % (kVectors * kLanes) == 0);
@@ -56,12 +56,13 @@ struct VectorProduct {
     }
   }
 
-  // to = from + left right, where `from` may be null for zeros; the first `rows` and `columns` of it.
+  // to = from + left right, where `from` may be null for zeros; the first `rows` and `columns` of it. Tiles below each other
+  // come one after the other: their part of `right` fits the first-level cache, which all of a block does not everywhere.
   static void multiply(const float* left, bool left_strided, const float* right, int64_t depth, int64_t rows,
                        int64_t columns, const float* from, int64_t from_stride, float* to,
                        int64_t to_stride) {
-    for (int64_t i = 0; i < rows; i += kRows)
-      for (int64_t j = 0; j < columns; j += kVectors * kLanes) {
+    for (int64_t j = 0; j < columns; j += kVectors * kLanes)
+      for (int64_t i = 0; i < rows; i += kRows) {
         const Tile tile{.left = left + i * kDepthStep,
                         .right = right + j,
                         .depth = depth,
