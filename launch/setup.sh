@@ -1,7 +1,7 @@
 # Sourced by the scripts that build: installs what is missing, with apt. Does nothing where all is there.
 
 packages="g++ cmake ninja-build git libopenmpi-dev openmpi-bin libyaml-cpp-dev libtomlplusplus-dev libfmt-dev
-  nlohmann-json3-dev nettle-dev libboost-program-options-dev libgtest-dev libbenchmark-dev
+  nlohmann-json3-dev libpcre2-dev nettle-dev libboost-program-options-dev libgtest-dev libbenchmark-dev
   iproute2"
 
 # What tests compare with; those that need what is missing are skipped. chromium opens the reports; clang makes the

@@ -115,7 +115,7 @@ class Work {
         throw Error(ExitCode::kInput,
                     fmt::format("{}: byte {}: not UTF-8", chunk.file->path(), chunk.begin + bad),
                     "convert the file, for example with iconv");
-      tokenizer_.encode(text, memory, encoded.ids);
+      tokenizer_.encode(text, memory, encoded.ids, chunk.begin > 0);
       if (chunk.ends_file()) end_document();
       return;
     }

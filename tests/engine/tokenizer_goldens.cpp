@@ -18,6 +18,64 @@ constexpr std::pair<uint32_t, uint32_t> kRanges[] = {
     {0x590, 0x700},   {0x900, 0x1000},  {0x1e00, 0x2100},   {0x3000, 0x3100},   {0x4e00, 0x9fff},
     {0xac00, 0xd7a4}, {0xf900, 0xfb00}, {0x1d100, 0x1d200}, {0x1f300, 0x1f700}, {0x0, 0x20000}};
 
+// Beside those of the pairs: what the pieces of tokenizers of other kinds look like, and new editions of Unicode.
+constexpr std::string_view kMoreParts[] = {"\u2581",
+                                           " \u2581 ",
+                                           "<0x0A>",
+                                           "<unk>",
+                                           "<s>",
+                                           "</s>",
+                                           "<|eot|>",
+                                           " <|eot|>\n\n x",
+                                           "<mask>",
+                                           " <mask>  x",
+                                           "wordy",
+                                           "word",
+                                           "xwordx",
+                                           "  ",
+                                           "   \n",
+                                           "\n\n",
+                                           "\t \r\n x",
+                                           "1234567",
+                                           "12,345.67",
+                                           "'S'T'Re",
+                                           "\u017f's'\u017f",
+                                           "don't WE'LL I'VE",
+                                           "\u2160\u00bc\u0664",
+                                           "\u180e x",
+                                           "\u2028a\302\205b",
+                                           "\U00011f04\U00011f05",
+                                           "\U0001e4d0",
+                                           "\U000323af\U0002ebf0",
+                                           "\ua7dc\ua7cb",
+                                           "\U00010d4a\U00010d65",
+                                           "\u0897",
+                                           "\U0001ccd6",
+                                           "\u1c89\u1c8a",
+                                           "\u31ef",
+                                           "\U0001fae9",
+                                           "e\u0301\u0327",
+                                           "\u1112\u1161\u11ab",
+                                           "\ud55c\u11a8",
+                                           "\ufb00\ufb03 st\ufb05",
+                                           "\u33a1\u2460\uff21\uff76\uff9e",
+                                           "``x''",
+                                           "a  b   c",
+                                           "camelCaseWORDSHere",
+                                           "x_1-y/z",
+                                           "\u4e2d\u6587\u3042\u30a2\u30fc",
+                                           "\r\n",
+                                           "a\u200db",
+                                           "\U0001f469\u200d\U0001f4bb",
+                                           "\u0915\u094d\u0937",
+                                           "\u0600 1",
+                                           "##",
+                                           "</w>",
+                                           "|",
+                                           "||x|",
+                                           "_",
+                                           "\u01c5\u02b0\u0e01\u0301"};
+
 constexpr std::string_view kSnippets[] = {" ",
                                           "\n",
                                           "\r\n",
@@ -136,33 +194,65 @@ std::string mixed_text(const std::string& novel) {
   return out;
 }
 
-std::vector<std::string> odd_texts(std::size_t count) {
-  std::string sentences;
+namespace {
+
+// Of the golden sentences, as long as `sentences` is there.
+std::vector<std::string_view> golden_words(std::string& sentences) {
   const auto cases = read_tokenizer_goldens()["cases"];
   for (std::size_t i = 0; i < 4; ++i) sentences += (i == 0 ? "" : " ") + cases[i]["text"].get<std::string>();
   std::vector<std::string_view> words;
   for (std::string_view rest = sentences;; rest.remove_prefix(words.back().size() + 1)) {
     words.push_back(rest.substr(0, rest.find(' ')));
-    if (words.back().size() == rest.size()) break;
+    if (words.back().size() == rest.size()) return words;
   }
+}
+
+void append_points(Random& random, std::string& text) {
+  const auto [first, last] = kRanges[random.below(std::size(kRanges))];
+  for (uint64_t left = random.below(6); left > 0; --left)
+    if (const auto point = static_cast<uint32_t>(first + random.below(last - first)); !is_surrogate(point))
+      append_utf8(point, text);
+}
+
+}  // namespace
+
+std::vector<std::string> odd_texts(std::size_t count) {
+  std::string sentences;
+  const std::vector<std::string_view> words = golden_words(sentences);
   Random random(13);
   std::vector<std::string> texts(count);
   for (std::string& text : texts)
     for (uint64_t pieces = random.below(16); pieces > 0; --pieces) {
       const uint64_t kind = random.below(6);
-      if (kind < 3) {
+      if (kind < 3)
         text.append(words[random.below(words.size())]) += ' ';
-      } else if (kind == 3) {
+      else if (kind == 3)
         text += kParts[random.below(std::size(kParts))];
-      } else if (kind == 4) {
+      else if (kind == 4)
         text += kSnippets[random.below(std::size(kSnippets))];
-      } else {
-        const auto [first, last] = kRanges[random.below(std::size(kRanges))];
-        for (uint64_t left = random.below(6); left > 0; --left)
-          if (const auto point = static_cast<uint32_t>(first + random.below(last - first));
-              !is_surrogate(point))
-            append_utf8(point, text);
-      }
+      else
+        append_points(random, text);
+    }
+  return texts;
+}
+
+std::vector<std::string> odd_texts_of_kinds(std::size_t count) {
+  std::string sentences;
+  const std::vector<std::string_view> words = golden_words(sentences);
+  std::vector<std::string_view> parts(std::begin(kParts), std::end(kParts));
+  parts.insert(parts.end(), std::begin(kSnippets), std::end(kSnippets));
+  parts.insert(parts.end(), std::begin(kMoreParts), std::end(kMoreParts));
+  Random random(17);
+  std::vector<std::string> texts(count);
+  for (std::string& text : texts)
+    for (uint64_t pieces = random.below(12); pieces > 0; --pieces) {
+      const uint64_t kind = random.below(7);
+      if (kind < 2)
+        text.append(words[random.below(words.size())]) += ' ';
+      else if (kind < 6)
+        text += parts[random.below(parts.size())];
+      else
+        append_points(random, text);
     }
   return texts;
 }

@@ -34,6 +34,8 @@ class Random {
 std::string every_code_point();
 // Short ones: words between everything that is odd.
 std::vector<std::string> odd_texts(std::size_t count);
+// The same with what is odd to tokenizers of other kinds, as make_tokenizer_kinds.py has them.
+std::vector<std::string> odd_texts_of_kinds(std::size_t count);
 std::string mixed_text(const std::string& novel);
 
 // A file of RECOLLECT_TEST_DATA, or of ../shared/data beside the source; none where it is absent.

@@ -8,6 +8,8 @@
 #include <string>
 
 #include "engine/core/error.h"
+#include "engine/core/spelled.h"
+#include "engine/data/tokenizer/unicode.h"
 #include "engine/io/json.h"
 #include "engine/io/strict_json.h"
 
@@ -15,7 +17,7 @@ namespace recollect {
 
 [[noreturn]] inline void not_carried_out(const std::string& source, const std::string& what) {
   throw Error(ExitCode::kInput, fmt::format("{}: {} is not carried out here", source, what),
-              "GPT-2's kind (BPE, ByteLevel) and BERT's (WordPiece, BertNormalizer, BertPreTokenizer) are");
+              "docs/data.md lists what is");
 }
 
 // One object of the file: what is asked for is checked, and what nobody asked for is an error of finish().
@@ -38,6 +40,25 @@ class JsonFields {
     if (!value.is_string()) fail("is no text", key);
     return value.get<std::string>();
   }
+  std::string some_text(const char* key) {
+    std::string value = text(key);
+    if (value.empty()) fail("is an empty text", key);
+    return value;
+  }
+  // A text of one character.
+  std::string character(const char* key) {
+    std::string value = text(key);
+    if (value.empty() || utf8_length(value.front()) != value.size()) fail("is not one character", key);
+    return value;
+  }
+  template <Spelled E>
+  E one_of(const char* key, E otherwise) {
+    const nlohmann::json& value = take(key);
+    if (value.is_null()) return otherwise;
+    for (std::size_t i = 0; i < kSpellings<E>.size(); ++i)
+      if (value == kSpellings<E>[i]) return static_cast<E>(i);
+    not_carried_out(source_, fmt::format("{} {}", path(key), shown(value)));
+  }
   bool flag(const char* key, bool otherwise) {
     const nlohmann::json& value = take(key);
     if (value.is_null()) return otherwise;
@@ -56,6 +77,9 @@ class JsonFields {
     bool known = value.is_null();
     for (const nlohmann::json& one : values) known |= value == one;
     if (!known) not_carried_out(source_, fmt::format("{} {}", path(key), shown(value)));
+  }
+  [[noreturn]] void contradicts(const std::string& key, const std::string& other) const {
+    fail("contradicts " + path(other), key);
   }
   void finish() const {
     for (const auto& [key, value] : json_.items())

@@ -25,4 +25,23 @@ PostProcessor read_post_processor(const nlohmann::json& json, std::size_t vocabu
                                   const std::string& source);
 DecoderOptions read_decoder(const nlohmann::json& json, const std::string& source);
 
+// Its "normalizer" and its "pre_tokenizer", as steps that refer to `characters`. Errors: kInput for what is not carried
+// out here.
+Normalizers read_normalizers(const nlohmann::json& json, const Characters& characters,
+                             const std::string& source);
+// `gives_bytes`: the last step need not spell bytes, since the model takes them as they are; set to whether it does not.
+PreTokenizers read_pre_tokenizers(const nlohmann::json& json, const Characters& characters,
+                                  const std::string& source, bool& gives_bytes);
+
+// {"String": ...} or {"Regex": ...}, called `name`.
+Pattern read_pattern(const nlohmann::json& json, const std::string& name, const Characters& characters,
+                     const std::string& source);
+struct MetaspaceFields {
+  std::string replacement;
+  PrependScheme scheme = PrependScheme::kAlways;
+  bool splits = true;
+};
+class JsonFields;
+MetaspaceFields read_metaspace(JsonFields& fields);
+
 }  // namespace recollect

@@ -152,25 +152,4 @@ PostProcessor read_post_processor(const nlohmann::json& json, std::size_t vocabu
   }
 }
 
-DecoderOptions read_decoder(const nlohmann::json& json, const std::string& source) {
-  DecoderOptions options;
-  if (json.is_null()) return options;
-  try {
-    JsonFields fields(json, "decoder", source);
-    const std::string type = fields.text("type");
-    if (type == "ByteLevel") {
-      options.kind = DecoderOptions::Kind::kByteLevel;
-    } else if (type == "WordPiece") {
-      options.kind = DecoderOptions::Kind::kWordPiece;
-      options.prefix = fields.text("prefix");
-      options.cleanup = fields.flag("cleanup", true);
-    } else {
-      not_carried_out(source, fmt::format("decoder of type {}", escaped_name(type)));
-    }
-  } catch (const Error& error) {
-    options.refused = error.what();
-  }
-  return options;
-}
-
 }  // namespace recollect

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes unicode_properties.cpp and unicode_mappings.cpp beside itself.
+"""Writes unicode_properties.cpp, unicode_categories.cpp, unicode_mappings.cpp and unicode_compatibility.cpp beside itself.
 
 What is written is what Hugging Face `tokenizers` does, asked about every code point, and not what some edition of
 the Unicode standard says: its regular expressions, its category tables and its Rust library follow different editions.
@@ -10,15 +10,16 @@ import unicodedata
 
 import tokenizers
 from tokenizers import Regex
-from tokenizers.normalizers import NFD, BertNormalizer
-from tokenizers.pre_tokenizers import BertPreTokenizer, Split
+from tokenizers.normalizers import NFC, NFD, NFKD, BertNormalizer, StripAccents
+from tokenizers.pre_tokenizers import BertPreTokenizer, Digits, Split, Whitespace, WhitespaceSplit
 
 FOLDER = Path(__file__).resolve().parent
 POINTS = [point for point in range(0x110000) if not 0xD800 <= point < 0xE000]
 # First assigned in that edition: the newest that is a letter tells which one the regular expressions know.
 EDITIONS = {"14.0": 0x12F90, "15.0": 0x11F04, "15.1": 0x2EBF0, "16.0": 0x10D4A, "17.0": 0x323B0}
-LETTER, NUMBER, SPACE = 1, 2, 3
-REMOVED, BLANK, CJK, PUNCTUATION = 4, 8, 16, 32
+SPACE = 3
+REMOVED, BLANK, CJK, PUNCTUATION, ACCENT, NUMERIC, WHITE, WORD, MARK = (1 << bit for bit in range(2, 11))
+CATEGORIES = ("Cn Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp Cc Cf Co Cs").split()
 FIRST_MARK, LAST_MARK = "\u0334", "\u0345"  # combining classes 1 and 240: the least and the greatest
 
 
@@ -42,71 +43,104 @@ def bert(**on: bool) -> BertNormalizer:
                               "lowercase": False} | on))
 
 
+def splitting(pre_tokenizer, removed: bool = False) -> set[int]:
+    """Those that are cut from letters around them, or, where `removed`, are not there any more."""
+    found = set()
+    for point in POINTS:
+        pieces = [piece for piece, _ in pre_tokenizer.pre_tokenize_str(f"a{chr(point)}b")]
+        if pieces == (["a", "b"] if removed else ["a", chr(point), "b"]):
+            found.add(point)
+    return found
+
+
+def categories() -> list[int]:
+    table = [0] * 0x110000
+    for number, name in enumerate(CATEGORIES):
+        if name in ("Cn", "Cs"):
+            continue
+        for point in matching(rf"\p{{{name}}}"):
+            assert not table[point]
+            table[point] = number
+    for point in range(0xD800, 0xE000):
+        table[point] = CATEGORIES.index("Cs")
+    return table
+
+
 def properties() -> list[int]:
     table = [0] * 0x110000
-    for pattern, value in ((r"\p{L}", LETTER), (r"\p{N}", NUMBER), (r"\s", SPACE)):
-        for point in matching(pattern):
-            assert not table[point]
-            table[point] = value
+    for point in matching(r"\s"):
+        table[point] = SPACE
     clean = each(bert(clean_text=True), separator="QZQ")
     spaced = each(bert(handle_chinese_chars=True))
+    stripped, marks = each(bert(strip_accents=True)), each(StripAccents())
     kept = [point for point in POINTS if clean[point] == chr(point) and point != 32]
     pieces = iter(BertPreTokenizer().pre_tokenize_str(" ".join(f"a{chr(point)}b" for point in kept)))
+    numeric, white = splitting(Digits(True)), splitting(WhitespaceSplit(), removed=True)
+    word = {point for point in POINTS if len(Whitespace().pre_tokenize_str(f"a{chr(point)}b")) == 1}
     for point in POINTS:
         assert clean[point] in ("", " ", chr(point)) and spaced[point] in (chr(point), f" {chr(point)} ")
         table[point] |= REMOVED if not clean[point] else BLANK if clean[point] == " " else 0
         table[point] |= CJK if spaced[point] != chr(point) else 0
+        table[point] |= ACCENT if not stripped[point] else 0
+        table[point] |= MARK if not marks[point] else 0
+        for bit, points in ((NUMERIC, numeric), (WHITE, white), (WORD, word)):
+            table[point] |= bit if point in points else 0
     for point in kept:
         if next(pieces)[0] == f"a{chr(point)}b":
             continue
         assert [next(pieces)[0], next(pieces)[0]] == [chr(point), "b"], f"{point:x} is blank, and not cleaned"
         table[point] |= PUNCTUATION
+    for point in POINTS:  # those that cleaning takes away, where nothing is cleaned
+        if clean[point] != chr(point) and point not in white:
+            one = [piece for piece, _ in BertPreTokenizer().pre_tokenize_str(f"a{chr(point)}b")]
+            assert one in ([f"a{chr(point)}b"], ["a", chr(point), "b"])
+            table[point] |= PUNCTUATION if len(one) == 3 else 0
     return table
 
 
-def lowercase() -> tuple[list[tuple[int, ...]], dict[int, str]]:
-    """Runs (first, last, stride, difference), and what becomes more than one code point."""
-    changed = {p: text for p, text in each(bert(lowercase=True)).items() if text != chr(p)}
+def runs_of(changed: dict[int, int]) -> list[tuple[int, ...]]:
+    """Runs (first, last, stride, difference)."""
     runs: list[list[int]] = []
-    for point, text in sorted(changed.items()):
-        if len(text) > 1:
-            continue
-        difference = ord(text) - point
+    for point, other in sorted(changed.items()):
+        difference = other - point
         last = runs[-1] if runs else None
         stride = point - last[1] if last else 0
         if last and difference == last[3] and stride in (1, 2) and (last[0] == last[1] or stride == last[2]):
             last[1:3] = point, stride
         else:
             runs.append([point, point, 1, difference])
-    return [tuple(run) for run in runs], {p: text for p, text in changed.items() if len(text) > 1}
+    return [tuple(run) for run in runs]
 
 
-def is_mark(table: dict[str, dict[int, str]], point: int) -> bool:
-    """Whether its combining class is not 0."""
-    return (table["late"][point] != LAST_MARK + table["alone"][point]
-            or table["early"][point] != table["alone"][point] + FIRST_MARK)
-
-
-def accents() -> tuple[dict[int, str], dict[int, int], dict[int, int]]:
-    """Code points that change; combining classes of marks that stay, and of what goes, 0 where no mark moves across."""
-    stripped = each(bert(strip_accents=True))
-    nfd = {"alone": each(NFD()), "late": each(NFD(), before=LAST_MARK), "early": each(NFD(), after=FIRST_MARK)}
-    marks = {p for p in POINTS if len(nfd["alone"][p]) == 1 and is_mark(nfd, p)}
-    representatives = {unicodedata.combining(chr(p)): chr(p) for p in sorted(marks) if unicodedata.combining(chr(p))}
-
-    def class_of(point: int) -> int:
-        first = nfd["alone"][point][0]
-        passed = [k for k, mark in representatives.items() if NFD().normalize_str(first + mark) != first + mark]
-        return max(passed, default=0) + 1
-
-    classes = {point: class_of(point) for point in sorted(p for p in marks if stripped[p])}
-    still = {chr(p) for p in POINTS if not stripped[p] and nfd["alone"][p] == chr(p) and p not in marks}
-    blocking = {p for p in POINTS if not stripped[p] and still & set(nfd["alone"][p])}
-    gone = {p: 0 if p in blocking else class_of(p) for p in POINTS if not stripped[p]}
-    for point, text in stripped.items():  # where such a mark is part of what stays, a letter blocks as well
-        assert not text or not still & set(nfd["alone"][point]) or not any(ord(c) in classes for c in text)
-    changed = {p: text for p, text in stripped.items() if text != chr(p) and not 0xAC00 <= p < 0xD7A4}
-    return changed, classes, gone
+def normal_forms():
+    """Composing pairs, single and longer decompositions, those of compatibility, and combining classes."""
+    nfd, nfkd, nfc = each(NFD()), each(NFKD()), each(NFC())
+    late, early = each(NFD(), before=LAST_MARK), each(NFD(), after=FIRST_MARK)
+    pairs, one, more, compatible = [], {}, [], {}
+    for point in POINTS:
+        if 0xAC00 <= point < 0xD7A4:
+            continue  # Hangul, which is arithmetic
+        text = nfd[point]
+        if text != chr(point):
+            head = NFC().normalize_str(text[:-1])
+            if len(text) > 1 and nfc[point] == chr(point):
+                assert len(head) == 1 and NFC().normalize_str(text) == chr(point)
+                pairs.append((point, ord(head), ord(text[-1])))
+            elif len(text) == 1:
+                one[point] = ord(text)
+            else:
+                more.append((point, *[ord(c) for c in text], *[0] * (4 - len(text))))
+        if nfkd[point] != text:
+            compatible[point] = nfkd[point]
+    classes = {}
+    for point in POINTS:
+        if len(nfd[point]) == 1 and nfd[point] == chr(point) and (
+                late[point] != LAST_MARK + chr(point) or early[point] != chr(point) + FIRST_MARK):
+            classes[point] = unicodedata.combining(chr(point))
+            assert classes[point], f"{point:x}"
+    single = {p: ord(text) for p, text in compatible.items() if len(text) == 1}
+    several = [n for p, text in sorted(compatible.items()) if len(text) != 1 for n in (p, len(text), *map(ord, text))]
+    return pairs, one, more, runs_of(single), several, classes
 
 
 def ranges(values: dict[int, int]) -> list[tuple[int, int, int]]:
@@ -122,7 +156,7 @@ def ranges(values: dict[int, int]) -> list[tuple[int, int, int]]:
 def array(kind: str, name: str, rows) -> str:
     lines = [""]
     for row in rows:
-        item = "{" + ",".join(hex(v) if i == 0 else str(v) for i, v in enumerate(row)) + "},"
+        item = f"{row}," if isinstance(row, int) else "{" + ",".join(hex(v) if i == 0 else str(v) for i, v in enumerate(row)) + "},"
         if len(lines[-1]) + len(item) > 118:
             lines.append("")
         lines[-1] += item
@@ -132,27 +166,29 @@ def array(kind: str, name: str, rows) -> str:
 
 def write(name: str, invariant: str, arrays: str) -> None:
     (FOLDER / name).write_text(
-        f"// {invariant}\n// Made by make_unicode_tables.py.\n// clang-format off\n"
+        f"// {invariant}\n// Generated by make_unicode_tables.py.\n// clang-format off\n"
         f'#include "engine/data/tokenizer/unicode_tables.h"\n\nnamespace recollect::unicode {{\n\n{arrays}'
         "}  // namespace recollect::unicode\n")
 
 
 def main() -> None:
-    table = properties()
-    edition = max((e for e, point in EDITIONS.items() if table[point] == LETTER), key=lambda e: EDITIONS[e] and e)
-    told = f"as Hugging Face tokenizers {tokenizers.__version__} has them (letters, numbers: Unicode {edition})"
-    runs = [(p, table[p]) for p in range(0x110000) if p == 0 or table[p] != table[p - 1]]
-    write("unicode_properties.cpp", f"Properties of all code points, {told}.", array("Run", "Properties", runs))
-    lower, lower_long = lowercase()
-    changed, classes, gone = accents()
-    assert lower_long == {0x130: "i\u0307"}, lower_long
-    assert gone.keys() == {p for p, text in changed.items() if not text}
-    one = [(p, ord(text)) for p, text in changed.items() if len(text) == 1]
-    more = [(p, *[ord(c) for c in text], *[0] * (4 - len(text))) for p, text in changed.items() if len(text) > 1]
-    write("unicode_mappings.cpp", f"Lower case and accents, {told}.",
-          array("LowerRun", "Lower", lower) + array("ClassRange", "AccentGone", ranges(gone))
-          + array("Pair", "AccentOne", one) + array("Several", "AccentSeveral", more)
-          + array("Pair", "CombiningClasses", sorted(classes.items())))
+    table, letters = properties(), categories()
+    edition = max((e for e, point in EDITIONS.items() if CATEGORIES[letters[point]][0] == "L"), key=lambda e: EDITIONS[e] and e)
+    told = f"as Hugging Face tokenizers {tokenizers.__version__} has them"
+    of_runs = lambda values: [(p, values[p]) for p in range(0x110000) if p == 0 or values[p] != values[p - 1]]
+    write("unicode_categories.cpp", f"General categories of all code points, {told} in regular expressions (Unicode {edition}).",
+          array("Run", "Categories", of_runs(letters)))
+    lower = {p: text for p, text in each(bert(lowercase=True)).items() if text != chr(p)}
+    assert {p: text for p, text in lower.items() if len(text) > 1} == {0x130: "i\u0307"}
+    write("unicode_properties.cpp", f"Properties and lower case of all code points, {told}.",
+          array("Run", "Properties", of_runs(table))
+          + array("MappingRun", "Lower", runs_of({p: ord(text) for p, text in lower.items() if len(text) == 1})))
+    pairs, one, more, single, several, classes = normal_forms()
+    write("unicode_mappings.cpp", f"Canonical forms, {told}.",
+          array("Composition", "Compositions", pairs) + array("MappingRun", "CanonicalOne", runs_of(one))
+          + array("Several", "CanonicalSeveral", more) + array("ClassRange", "CombiningClasses", ranges(classes)))
+    write("unicode_compatibility.cpp", f"Compatible forms, {told}.",
+          array("MappingRun", "CompatibleOne", single) + array("uint32_t", "CompatibleSeveral", several))
 
 
 main()

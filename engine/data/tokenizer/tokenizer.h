@@ -1,5 +1,6 @@
-// Text to token ids and back, the same as Transformers' AutoTokenizer has them: byte-level BPE as GPT-2 has it, and
-// WordPiece as BERT has it. Reading the files it is described by is load_tokenizer()'s part.
+// Text to token ids and back, the same as Transformers' AutoTokenizer has them: added tokens are looked for, what lies
+// between is normalized and cut into words, and a model gives each word its tokens. Reading the files that say how is
+// load_tokenizer()'s part.
 #pragma once
 
 #include <algorithm>
@@ -9,12 +10,13 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "engine/data/tokenizer/added_tokens.h"
 #include "engine/data/tokenizer/decoder.h"
 #include "engine/data/tokenizer/post_processor.h"
-#include "engine/data/tokenizer/split_words.h"
+#include "engine/data/tokenizer/pre_tokenizer.h"
 #include "engine/data/tokenizer/token.h"
 #include "engine/data/tokenizer/word_cache.h"
 #include "engine/data/tokenizer/word_encoder.h"
@@ -24,9 +26,11 @@ namespace recollect {
 // What encoding remembers and reuses; one per thread, and for one tokenizer.
 struct EncodingMemory {
   WordCache words;
-  BertNormalizer::Memory normalized;
-  std::string prefixed;
+  TracedText text;
+  Pieces pieces;
+  StepMemory steps;
   std::vector<uint32_t> ids;
+  std::vector<ByteRange> ranges;
 };
 
 // The tokens that play a part of their own, as Transformers calls them.
@@ -48,13 +52,19 @@ class Tokenizer {
     uint32_t id = 0;
     bool normalized = false;  // looked for in the text as normalization leaves it
     bool special = false;     // may be left out of decoded text
+    bool single_word = false, takes_left = false, takes_right = false;  // as AddedToken has them
   };
   struct Parts {
     std::string source = {};  // for messages
     std::vector<std::string> tokens = {};
     std::unique_ptr<WordEncoder> encoder = {};
-    std::optional<BertOptions> bert = {};  // GPT-2's way of cutting words where there are none
-    bool prefix_space = false;             // GPT-2's: a text that does not begin with a blank gets one
+    // Steps, one after another. Where they are left out they are BERT's, or, where there are no options of BERT,
+    // GPT-2's.
+    std::shared_ptr<const Characters> characters = {};  // what the steps refer to
+    std::optional<Normalizers> normalizers = {};
+    std::optional<PreTokenizers> pre_tokenizers = {};
+    std::optional<BertOptions> bert = {};
+    bool prefix_space = false;  // GPT-2's: a text that does not begin with a blank gets one
     std::vector<Added> added = {};
     PostProcessor post_processor = {};
     DecoderOptions decoder = {};
@@ -74,8 +84,10 @@ class Tokenizer {
   // What the user should know of how the files were read.
   const std::vector<std::string>& remarks() const { return remarks_; }
 
-  // Appends the ids of `text`, which is valid UTF-8 here and below, without special tokens around it.
-  void encode(std::string_view text, EncodingMemory& memory, std::vector<uint32_t>& ids) const;
+  // Appends the ids of `text`, which is valid UTF-8 here and below, without special tokens around it. `continues`: it
+  // goes on from a text that ended at a safe_cut().
+  void encode(std::string_view text, EncodingMemory& memory, std::vector<uint32_t>& ids,
+              bool continues = false) const;
   // Appends the tokens with their places in the text.
   void encode(std::string_view text, EncodingMemory& memory, std::vector<Token>& tokens) const;
   // A list of words, each by itself: places are those in a word, and Token::word numbers the list.
@@ -101,51 +113,44 @@ class Tokenizer {
   std::size_t safe_cut(std::string_view text, std::size_t from) const;
 
  private:
-  // Of a code point of some text: the number of the one it comes from.
-  struct Origins {
-    const uint32_t* traced = nullptr;  // null: its own
-    uint32_t base = 0, prefix = 0;     // prefix: so many were put before the first one
-    uint32_t operator()(uint32_t i) const { return base + (traced ? traced[i] : i - std::min(i, prefix)); }
-  };
+  void set_steps(Parts& parts);
+  void set_cuts(const Parts& parts);
+  bool reaches_back(const Added& token, std::string_view blank) const;
+  std::string normalized(const std::string& text) const;
+  std::vector<AddedToken> looked_for(const Parts& parts, bool in_normalized) const;
+  void normalize(std::string_view text, uint32_t base, bool trace, bool continues,
+                 EncodingMemory& memory) const;
+  void cut(std::string_view text, const TextSpan* spans, uint32_t base, EncodingMemory& memory) const;
 
-  void encode_piece(std::string_view text, EncodingMemory& memory, std::vector<uint32_t>& ids) const;
-  void encode_words(std::string_view text, EncodingMemory& memory, std::vector<uint32_t>& ids) const;
+  void encode_piece(std::string_view text, uint32_t base, bool continues, EncodingMemory& memory,
+                    std::vector<uint32_t>& ids) const;
+  void encode_words(EncodingMemory& memory, std::vector<uint32_t>& ids) const;
   void encode_word(std::string_view word, WordCache& cache, std::vector<uint32_t>& ids) const;
-  std::string_view with_prefix_space(std::string_view text, EncodingMemory& memory) const;
-  template <typename F>
-  void for_each_word(std::string_view text, F word) const;
 
   void trace_piece(std::string_view text, uint32_t base, int32_t& word, EncodingMemory& memory,
                    std::vector<Token>& tokens) const;
-  void trace_words(std::string_view text, Origins origins, int32_t& word, EncodingMemory& memory,
-                   std::vector<Token>& tokens) const;
-  uint32_t trace_word(std::string_view word, const Origins& origins, uint32_t at, int32_t number,
-                      std::span<const uint32_t> ids, std::vector<Token>& tokens) const;
+  void trace_words(int32_t& word, EncodingMemory& memory, std::vector<Token>& tokens) const;
   void trim_blanks(std::span<Token> tokens) const;
 
-  Characters characters_;
+  std::shared_ptr<const Characters> characters_;
   std::vector<std::string> tokens_;
   std::unique_ptr<WordEncoder> encoder_;
-  std::optional<BertNormalizer> normalizer_;
-  bool prefix_space_;
-  AddedTokens added_, added_normalized_;
+  Normalizers normalizers_;
+  PreTokenizers pre_tokenizers_;
+  std::optional<AddedTokens> added_, added_normalized_;
   PostProcessor post_processor_;
   SpecialIds special_;
   TokenizerHabits habits_;
   std::vector<std::string> remarks_;
   Decoder decoder_;
-  std::vector<std::pair<uint32_t, std::string>> respelled_;  // tokens that decode as normalization left them
+  std::unordered_map<uint32_t, std::string> respelled_;  // tokens that decode as normalization left them
   std::vector<bool> left_out_;  // of every token: special, and decoded only where these are wanted
-  bool can_cut_ = true;
+  std::vector<bool> there_;     // of every id: whether it has a token
+  bool traces_always_ = false;  // steps ask where in the original text a piece begins
+  bool can_cut_ = true, can_cut_lines_ = true;
+  std::string
+      words_begin_with_;  // where not empty: a piece has the tokens of its parts, cut before every one of these
 };
-
-template <typename F>
-void Tokenizer::for_each_word(std::string_view text, F word) const {
-  if (normalizer_)
-    for_each_bert_word(characters_, text, word);
-  else
-    for_each_gpt2_word(characters_, text, word);
-}
 
 // `path`: tokenizer.json; vocab.json, with merges.txt beside it (or prefix-vocab.json and prefix-merges.txt);
 // a WordPiece vocab.txt; or a folder that holds one of these, looked for in this order. It is the tokenizer that AutoTokenizer

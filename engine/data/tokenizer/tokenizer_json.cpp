@@ -2,7 +2,9 @@
 // over. A decoder or a post-processor that is not known here is an error of who asks for what they do.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <initializer_list>
+#include <optional>
 #include <set>
 
 #include "engine/core/error.h"
@@ -14,46 +16,6 @@ namespace recollect {
 namespace {
 
 using Json = nlohmann::json;
-
-void require_type(const Json& json, const std::string& name, const char* wanted, const std::string& source) {
-  if (json.is_object() && json.contains("type") && json["type"] == wanted) return;
-  const std::string found = json.is_object() && json.contains("type") ? json["type"].dump()
-                            : json.is_null()                          ? "null"
-                                                                      : "(without a type)";
-  not_carried_out(source, fmt::format("{} {} with this model, which needs {},", name, found, wanted));
-}
-
-BertOptions read_bert_normalizer(const Json& json, const std::string& source) {
-  require_type(json, "normalizer", "BertNormalizer", source);
-  JsonFields fields(json, "normalizer", source);
-  fields.take("type");
-  fields.only("clean_text", {true});
-  BertOptions options;
-  options.space_cjk = fields.flag("handle_chinese_chars", true);
-  options.lowercase = fields.flag("lowercase", true);
-  options.strip_accents = fields.flag("strip_accents", options.lowercase);
-  fields.finish();
-  return options;
-}
-
-// Whether a blank is put before a text.
-bool read_byte_level(const Json& json, const std::string& source) {
-  require_type(json, "pre_tokenizer", "ByteLevel", source);
-  JsonFields fields(json, "pre_tokenizer", source);
-  fields.take("type");
-  fields.take("trim_offsets");
-  fields.only("use_regex", {true});
-  const bool prefix_space = fields.flag("add_prefix_space", true);
-  fields.finish();
-  return prefix_space;
-}
-
-void check_bert_pre_tokenizer(const Json& json, const std::string& source) {
-  require_type(json, "pre_tokenizer", "BertPreTokenizer", source);
-  JsonFields fields(json, "pre_tokenizer", source);
-  fields.take("type");
-  fields.finish();
-}
 
 // A list of "left right", or, as newer files have it, of ["left", "right"].
 Merges read_merges(const Json& json, const std::string& source) {
@@ -71,17 +33,25 @@ Merges read_merges(const Json& json, const std::string& source) {
   return merges;
 }
 
-std::unique_ptr<WordEncoder> read_bpe(JsonFields& model, const Vocabulary& vocabulary,
+// An empty text is none.
+std::string optional_text(JsonFields& fields, const char* key) {
+  return fields.take(key).is_null() ? std::string() : fields.text(key);
+}
+
+std::unique_ptr<WordEncoder> read_bpe(JsonFields& model, const Vocabulary& vocabulary, bool gives_bytes,
                                       const std::string& source) {
   const Merges merges = read_merges(model.take("merges"), source);
+  BpeOptions options{.takes_bytes = gives_bytes};
   model.only("dropout", {0.0});
-  model.only("continuing_subword_prefix", {""});
-  model.only("end_of_word_suffix", {""});
-  model.only("byte_fallback", {false});
-  model.only("ignore_merges", {false});
-  model.take("unk_token");  // every byte has a token, so that nothing is unknown
-  model.take("fuse_unk");
-  return make_bpe(vocabulary, merges, source);
+  options.prefix = optional_text(model, "continuing_subword_prefix");
+  options.suffix = optional_text(model, "end_of_word_suffix");
+  options.byte_fallback = model.flag("byte_fallback", false);
+  options.whole_words_first = model.flag("ignore_merges", false);
+  options.fuse_unknown = model.flag("fuse_unk", false);
+  if (!model.take("unk_token").is_null()) options.unknown = model.text("unk_token");
+  if (options.byte_fallback && !(options.prefix.empty() && options.suffix.empty()))
+    not_carried_out(source, "model.byte_fallback with a prefix or a suffix of parts of words");
+  return make_bpe(vocabulary, merges, source, options);
 }
 
 std::unique_ptr<WordEncoder> read_word_piece(JsonFields& model, const Vocabulary& vocabulary) {
@@ -92,7 +62,39 @@ std::unique_ptr<WordEncoder> read_word_piece(JsonFields& model, const Vocabulary
   return make_word_piece(vocabulary, options);
 }
 
-// Appends to `tokens` those that the model's vocabulary lacks.
+// A list of a token and its score each, in the order of their ids.
+std::pair<Vocabulary, std::vector<double>> read_scored(const Json& json, const std::string& source) {
+  if (!json.is_array())
+    throw Error(ExitCode::kInput, source + ": model.vocab is not a list of tokens and their scores");
+  std::vector<std::pair<std::string, uint64_t>> tokens;
+  std::vector<double> scores;
+  for (const Json& one : json) {
+    if (!one.is_array() || one.size() != 2 || !one[0].is_string() || !one[1].is_number())
+      throw Error(ExitCode::kInput,
+                  fmt::format("{}: model.vocab[{}] is not a token and its score", source, tokens.size()));
+    tokens.emplace_back(one[0].get<std::string>(), tokens.size());
+    scores.push_back(one[1].get<double>());
+  }
+  return {Vocabulary(std::move(tokens), source), std::move(scores)};
+}
+
+std::unique_ptr<WordEncoder> read_unigram(JsonFields& model, const Vocabulary& vocabulary,
+                                          const std::vector<double>& scores, const std::string& source) {
+  UnigramOptions options;
+  options.byte_fallback = model.flag("byte_fallback", false);
+  if (!model.take("unk_id").is_null()) {
+    const uint64_t id = model.number("unk_id", 0);
+    if (id >= vocabulary.size())
+      throw Error(ExitCode::kInput, fmt::format("{}: model.unk_id is {}, and there are {} tokens", source, id,
+                                                vocabulary.size()));
+    options.unknown = static_cast<uint32_t>(id);
+  }
+  model.only("alpha", {0.0});
+  return make_unigram(vocabulary, scores, source, options);
+}
+
+// Appends to `tokens` those that the model's vocabulary lacks. As `tokenizers` numbers them: behind the vocabulary's
+// count, and behind each other.
 std::vector<Tokenizer::Added> read_added(const Json& json, const Vocabulary& vocabulary,
                                          std::vector<std::string>& tokens, const std::string& source) {
   std::vector<Tokenizer::Added> added;
@@ -103,9 +105,12 @@ std::vector<Tokenizer::Added> read_added(const Json& json, const Vocabulary& voc
     JsonFields fields(one, fmt::format("added_tokens[{}]", added.size()), source);
     const std::string content = fields.text("content");
     const uint64_t id = fields.number("id", UINT64_MAX);
-    const bool special = fields.flag("special", false);
-    const bool normalized = fields.flag("normalized", !special);
-    for (const char* switched : {"single_word", "lstrip", "rstrip"}) fields.only(switched, {false});
+    Tokenizer::Added token{.content = content};
+    token.special = fields.flag("special", false);
+    token.normalized = fields.flag("normalized", !token.special);
+    token.single_word = fields.flag("single_word", false);
+    token.takes_left = fields.flag("lstrip", false);
+    token.takes_right = fields.flag("rstrip", false);
     fields.finish();
     if (!seen.insert(content).second)
       throw Error(ExitCode::kInput,
@@ -118,9 +123,26 @@ std::vector<Tokenizer::Added> read_added(const Json& json, const Vocabulary& voc
                       id == UINT64_MAX ? "no id" : fmt::format("the id {}", id), expected),
           "a token of the model's vocabulary keeps its id, the others follow behind it without a hole");
     if (expected == tokens.size()) tokens.push_back(content);
-    added.push_back({content, static_cast<uint32_t>(id), normalized, special});
+    token.id = static_cast<uint32_t>(id);
+    added.push_back(std::move(token));
   }
   return added;
+}
+
+// Where none is lost, places in what they spell are places in bytes.
+bool has_all_bytes(const Vocabulary& vocabulary) {
+  const auto alphabet = gpt2_byte_alphabet();
+  return std::all_of(alphabet.begin(), alphabet.end(),
+                     [&](const std::string& one) { return vocabulary.find(one).has_value(); });
+}
+
+// Files of old do not say the type.
+std::string type_of_model(JsonFields& model, const Json& json) {
+  if (!model.take("type").is_null()) return model.text("type");
+  return json.contains("merges")                      ? "BPE"
+         : json["vocab"].is_array()                   ? "Unigram"
+         : json.contains("continuing_subword_prefix") ? "WordPiece"
+                                                      : "WordLevel";
 }
 
 }  // namespace
@@ -128,30 +150,47 @@ std::vector<Tokenizer::Added> read_added(const Json& json, const Vocabulary& voc
 Tokenizer::Parts read_tokenizer_json(const Json& json, const std::string& path) {
   Tokenizer::Parts parts{.source = path};
   JsonFields root(json, "", path);
-  JsonFields model(root.take("model"), "model", path);
-  const Vocabulary vocabulary(read_vocabulary(model.take("vocab"), path), path);
-  // Files of old do not say the type.
-  const std::string type = model.take("type").is_null()
-                               ? json["model"].contains("merges") ? "BPE" : "WordPiece"
-                               : model.text("type");
-  if (type == "BPE") {
-    root.only("normalizer", {});
-    parts.prefix_space = read_byte_level(root.take("pre_tokenizer"), path);
-    parts.encoder = read_bpe(model, vocabulary, path);
-  } else if (type == "WordPiece") {
-    parts.bert = read_bert_normalizer(root.take("normalizer"), path);
-    check_bert_pre_tokenizer(root.take("pre_tokenizer"), path);
-    parts.encoder = read_word_piece(model, vocabulary);
+  root.only("version", {"1.0"});
+  const Json& model_json = root.take("model");
+  JsonFields model(model_json, "model", path);
+  const Json& vocab = model.take("vocab");
+  const std::string type = type_of_model(model, model_json);
+  auto characters = std::make_shared<const Characters>();
+  std::vector<double> scores;
+  std::optional<Vocabulary> vocabulary;
+  if (type == "Unigram") {
+    auto scored = read_scored(vocab, path);
+    vocabulary.emplace(std::move(scored.first));
+    scores = std::move(scored.second);
   } else {
-    not_carried_out(path, fmt::format("model.type {}", escaped_name(type)));
+    vocabulary.emplace(read_vocabulary(vocab, path), path);
   }
+  const auto is_set = [&](const char* key) {
+    return model_json.contains(key) && !model_json[key].is_null() && model_json[key] != "" &&
+           model_json[key] != false;
+  };
+  bool gives_bytes = type == "BPE" && !is_set("byte_fallback") && !is_set("continuing_subword_prefix") &&
+                     !is_set("end_of_word_suffix") && (is_set("unk_token") || has_all_bytes(*vocabulary));
+  const Json& normalizer = root.take("normalizer");
+  parts.normalizers = read_normalizers(normalizer, *characters, path);
+  parts.pre_tokenizers = read_pre_tokenizers(root.take("pre_tokenizer"), *characters, path, gives_bytes);
+  parts.characters = characters;
+  if (type == "BPE")
+    parts.encoder = read_bpe(model, *vocabulary, gives_bytes, path);
+  else if (type == "WordPiece")
+    parts.encoder = read_word_piece(model, *vocabulary), parts.bert.emplace();
+  else if (type == "WordLevel")
+    parts.encoder = make_word_level(*vocabulary, model.text("unk_token"));
+  else if (type == "Unigram")
+    parts.encoder = read_unigram(model, *vocabulary, scores, path);
+  else
+    not_carried_out(path, fmt::format("model.type {}", escaped_name(type)));
   model.finish();
-  root.take("version");
   // Who encodes says how, as in Transformers, which leaves in files how it was last done.
   root.take("truncation");
   root.take("padding");
-  parts.tokens = vocabulary.tokens();
-  parts.added = read_added(root.take("added_tokens"), vocabulary, parts.tokens, path);
+  parts.tokens = vocabulary->tokens();
+  parts.added = read_added(root.take("added_tokens"), *vocabulary, parts.tokens, path);
   parts.post_processor = read_post_processor(root.take("post_processor"), parts.tokens.size(), path);
   parts.decoder = read_decoder(root.take("decoder"), path);
   root.finish();

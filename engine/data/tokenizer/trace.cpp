@@ -1,24 +1,56 @@
-// Tokens with their places. A word's ids come from where encode() has them; how many bytes each stands for says the
-// encoder, and which characters of the text these come from says the normalizer. A token that is part of a character
-// has the whole of it for its place.
+// Tokens with their places: the model says which bytes of a word each stands for, and these know which code points of
+// the text they come from.
+#include <algorithm>
+
 #include "engine/core/error.h"
 #include "engine/data/tokenizer/tokenizer.h"
 
 namespace recollect {
+namespace {
+
+// Code points before places of a text that are asked for in order, or nearly so.
+class PointCounter {
+ public:
+  explicit PointCounter(std::string_view text) : text_(text) {}
+  uint32_t before(std::size_t byte) {
+    if (byte < byte_) byte_ = points_ = 0;
+    points_ += static_cast<uint32_t>(count_points(text_.substr(byte_, byte - byte_)));
+    byte_ = byte;
+    return points_;
+  }
+
+ private:
+  std::string_view text_;
+  std::size_t byte_ = 0;
+  uint32_t points_ = 0;
+};
+
+Token token_of(const AddedMatch& match, int32_t word, std::string_view text, TextSpan place) {
+  const auto blanks = [](std::string_view part) {
+    return static_cast<uint16_t>(std::min<std::size_t>(count_points(part), UINT16_MAX));
+  };
+  return {.id = match.id,
+          .word = word,
+          .begin = place.begin,
+          .end = place.end,
+          .sequence = 0,
+          .blanks_left = blanks(text.substr(match.begin, match.blanks_left)),
+          .blanks_right = blanks(text.substr(match.end - match.blanks_right, match.blanks_right))};
+}
+
+}  // namespace
 
 void Tokenizer::encode(std::string_view text, EncodingMemory& memory, std::vector<Token>& tokens) const {
-  uint32_t base = 0;
+  PointCounter points(text);
   int32_t word = -1;
-  added_.split(
+  added_->split(
       text,
-      [&](std::string_view piece) {
-        trace_piece(piece, base, word, memory, tokens);
-        base += static_cast<uint32_t>(count_points(piece));
+      [&](std::size_t begin, std::size_t end) {
+        trace_piece(text.substr(begin, end - begin), points.before(begin), word, memory, tokens);
       },
-      [&](uint32_t id, std::string_view found) {
-        const auto points = static_cast<uint32_t>(count_points(found));
-        tokens.push_back({.id = id, .word = ++word, .begin = base, .end = base + points, .sequence = 0});
-        base += points;
+      [&](const AddedMatch& match) {
+        const uint32_t begin = points.before(match.begin);
+        tokens.push_back(token_of(match, ++word, text, {begin, points.before(match.end)}));
       });
 }
 
@@ -33,77 +65,52 @@ void Tokenizer::encode(std::span<const std::string_view> words, EncodingMemory& 
 
 void Tokenizer::trace_piece(std::string_view text, uint32_t base, int32_t& word, EncodingMemory& memory,
                             std::vector<Token>& tokens) const {
-  if (normalizer_) {
-    normalizer_->apply(text, memory.normalized, true);
-    text = memory.normalized.text;
-  }
-  const auto origins_from = [&](uint32_t at) {
-    return normalizer_ ? Origins{.traced = memory.normalized.origins.data() + at, .base = base}
-                       : Origins{.base = base + at};
-  };
-  uint32_t at = 0;  // code points of the text before
-  added_normalized_.split(
+  normalize(text, base, true, false, memory);
+  text = memory.text.bytes;
+  const std::vector<TextSpan>& spans = memory.text.spans;
+  added_normalized_->split(
       text,
-      [&](std::string_view piece) {
-        trace_words(piece, origins_from(at), word, memory, tokens);
-        at += static_cast<uint32_t>(count_points(piece));
+      [&](std::size_t begin, std::size_t end) {
+        cut(text.substr(begin, end - begin), spans.data() + begin, base, memory);
+        trace_words(word, memory, tokens);
       },
-      [&](uint32_t id, std::string_view found) {
-        const auto points = static_cast<uint32_t>(count_points(found));
-        const Origins origins = origins_from(at);
-        tokens.push_back(
-            {.id = id, .word = ++word, .begin = origins(0), .end = origins(points - 1) + 1, .sequence = 0});
-        at += points;
+      [&](const AddedMatch& match) {
+        tokens.push_back(token_of(match, ++word, text, {spans[match.begin].begin, spans[match.end - 1].end}));
       });
 }
 
-// What lies between words is blanks, of one byte each.
-void Tokenizer::trace_words(std::string_view text, Origins origins, int32_t& number, EncodingMemory& memory,
-                            std::vector<Token>& tokens) const {
-  const std::string_view given = text;
-  text = with_prefix_space(text, memory);
-  origins.prefix = static_cast<uint32_t>(text.size() - given.size());
-  uint32_t at = 0;  // code points before `behind`
-  const char* behind = text.data();
-  for_each_word(text, [&](std::string_view word) {
-    at += static_cast<uint32_t>(word.data() - behind);
+void Tokenizer::trace_words(int32_t& number, EncodingMemory& memory, std::vector<Token>& tokens) const {
+  for (const Pieces::Piece& piece : memory.pieces.all()) {
     memory.ids.clear();
-    encode_word(word, memory.words, memory.ids);
-    at = trace_word(word, origins, at, ++number, memory.ids, tokens);
-    behind = word.data() + word.size();
-  });
-}
-
-uint32_t Tokenizer::trace_word(std::string_view word, const Origins& origins, uint32_t at, int32_t number,
-                               std::span<const uint32_t> ids, std::vector<Token>& tokens) const {
-  for (std::size_t i = 0, byte = 0; i < ids.size(); ++i) {
-    const std::size_t bytes = ids.size() == 1 ? word.size() : encoder_->bytes_of(ids[i], i == 0);
-    const std::string_view part = word.substr(byte, bytes);
-    const bool inside = (part.front() & 0xc0) == 0x80;  // a character that has begun before
-    const auto end = static_cast<uint32_t>(at + count_points(part));
-    tokens.push_back({.id = ids[i],
-                      .word = number,
-                      .begin = origins(at - (inside ? 1 : 0)),
-                      .end = origins(end - 1) + 1,
-                      .sequence = 0});
-    at = end;
-    byte += bytes;
+    memory.ranges.clear();
+    encoder_->encode(memory.pieces.of(piece), memory.ids, &memory.ranges);
+    ++number;
+    for (std::size_t i = 0; i < memory.ids.size(); ++i) {
+      const ByteRange range = memory.ranges[i];
+      const TextSpan place = memory.pieces.span(piece.begin + range.begin, piece.begin + range.end);
+      tokens.push_back(
+          {.id = memory.ids[i], .word = number, .begin = place.begin, .end = place.end, .sequence = 0});
+    }
   }
-  return at;
 }
 
 // As Hugging Face's ByteLevel and RobertaProcessing have it, for what a window has of one text.
 void Tokenizer::trim_blanks(std::span<Token> tokens) const {
   for (Token& token : tokens) {
     uint32_t leading = 0, trailing = 0, at_all = 0;
-    const std::string_view spelling = tokens_[token.id];
-    for (std::size_t at = 0; at < spelling.size(); ++at_all) {
-      constexpr uint32_t kSpelledBlank = 0x120;
-      const uint32_t point = decode_utf8(spelling, at);
-      const bool blank = point == kSpelledBlank || characters_.class_of(point) == CharacterClass::kSpace;
+    const auto count = [&](bool blank) {
       leading += blank && leading == at_all;
       trailing = blank ? trailing + 1 : 0;
+      ++at_all;
+    };
+    for (uint32_t i = 0; i < token.blanks_left; ++i) count(true);
+    const std::string_view spelling = tokens_[token.id];
+    for (std::size_t at = 0; at < spelling.size();) {
+      constexpr uint32_t kSpelledBlank = 0x120;
+      const uint32_t point = decode_utf8(spelling, at);
+      count(point == kSpelledBlank || characters_->is_white(point));
     }
+    for (uint32_t i = 0; i < token.blanks_right; ++i) count(true);
     if (leading == 1 && post_processor_.put_prefix_space && (&token == tokens.data() || token.begin == 0))
       leading = 0;
     token.begin = std::min(token.begin + leading, token.end);

@@ -6,12 +6,27 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
+
+#include "engine/data/tokenizer/pair_map.h"
 
 namespace recollect {
 
 // The offset of the first byte that is no UTF-8 (overlong, a surrogate, beyond 10FFFF or cut off), or npos.
 std::size_t first_invalid_utf8(std::string_view text);
+
+// Where the first byte beyond ASCII stands, from `at` on, or the end.
+std::size_t first_foreign(std::string_view text, std::size_t at);
+
+inline bool is_ascii(char c) { return (c & 0x80) == 0; }
+inline bool continues_utf8(char c) { return (c & 0xc0) == 0x80; }
+
+// The bytes of the character that begins with this one.
+inline std::size_t utf8_length(char first) {
+  const auto byte = static_cast<unsigned char>(first);
+  return byte < 0x80 ? 1 : byte < 0xe0 ? 2 : byte < 0xf0 ? 3 : 4;
+}
 
 // The code point at `at`, which is moved behind it.
 inline uint32_t decode_utf8(std::string_view text, std::size_t& at) {
@@ -29,77 +44,88 @@ void append_utf8(uint32_t point, std::string& text);
 
 enum class CharacterClass : uint8_t { kOther, kLetter, kNumber, kSpace };  // \p{L}, \p{N}, \s
 
+enum class NormalForm : uint8_t { kNfc, kNfd, kNfkc, kNfkd };
+
 class Characters {
  public:
+  static constexpr uint32_t kEnd = 0x110000;
+
   Characters();
 
   CharacterClass class_of(uint32_t point) const {
     return static_cast<CharacterClass>(properties_[point] & kClassMask);
   }
   // BERT's: dropped as control characters are, or taken for a blank; written with blanks around it; a word of
-  // its own.
+  // its own; a nonspacing mark.
   bool is_dropped(uint32_t point) const { return properties_[point] & kDropped; }
   bool is_blank(uint32_t point) const { return properties_[point] & kBlank; }
   bool is_cjk(uint32_t point) const { return properties_[point] & kCjk; }
   bool is_punctuation(uint32_t point) const { return properties_[point] & kPunctuation; }
+  bool is_accent(uint32_t point) const { return properties_[point] & kAccent; }
+  // Rust's, and its regular expressions': is_numeric, is_whitespace, \w; a mark of any kind.
+  bool is_numeric(uint32_t point) const { return properties_[point] & kNumeric; }
+  bool is_white(uint32_t point) const { return properties_[point] & kWhite; }
+  bool is_word(uint32_t point) const { return properties_[point] & kWord; }
+  bool is_mark(uint32_t point) const { return properties_[point] & kMark; }
+
+  // The general category in regular expressions: a place in kCategoryNames.
+  uint8_t category_of(uint32_t point) const { return categories_[point]; }
 
   // Itself where it has no lower case. One code point, and two of kDottedI.
   static constexpr uint32_t kDottedI = 0x130;
   void append_lower(uint32_t point, std::string& text) const;
-  // Canonical decomposition (NFD) without nonspacing marks, one code point after another.
-  class AccentStripper;
+  bool has_lower(uint32_t point) const { return properties_[point] & kCase; }
+
+  // Whether the form leaves the character as it is, whatever stands before it.
+  bool is_stable(uint32_t point, NormalForm form) const {
+    return !(properties_[point] & (kUnstable << static_cast<int>(form)));
+  }
+  uint8_t combining_class(uint32_t point) const {
+    return static_cast<uint8_t>(properties_[point] >> kCombiningShift);
+  }
+  // Appends the whole decomposition, or the character itself.
+  void decompose(uint32_t point, bool compatible, std::vector<uint32_t>& to) const;
+  // 0 where there is none.
+  uint32_t compose(uint32_t first, uint32_t second) const;
 
  private:
-  friend class AccentStripper;
-  enum Property : uint8_t {
+  enum Property : uint32_t {
     kClassMask = 3,
-    kDropped = 4,
-    kBlank = 8,
-    kCjk = 16,
-    kPunctuation = 32,
-    kAccent = 64,
-    kCase = 128
+    kDropped = 1 << 2,
+    kBlank = 1 << 3,
+    kCjk = 1 << 4,
+    kPunctuation = 1 << 5,
+    kAccent = 1 << 6,
+    kNumeric = 1 << 7,
+    kWhite = 1 << 8,
+    kWord = 1 << 9,
+    kMark = 1 << 10,
+    kCase = 1 << 11,
+    kUnstable = 1 << 12,  // in the first form; the others follow
   };
+  static constexpr int kCombiningShift = 24;
+  using Decompositions = std::unordered_map<uint32_t, std::vector<uint32_t>>;
 
-  std::vector<uint8_t> properties_;  // of every code point
+  void read_decompositions();
+  void mark_unstable();
+  void mark(uint32_t point, NormalForm form) {
+    properties_[point] |= static_cast<uint32_t>(kUnstable) << static_cast<int>(form);
+  }
+
+  std::vector<uint32_t> properties_;  // of every code point
+  std::vector<uint8_t> categories_;
+  Decompositions canonical_, compatible_;
+  PairMap compositions_;
 };
 
-// A character, and which one of the original text it comes from.
-struct TracedPoint {
-  char32_t point;
-  uint32_t origin;
-};
-
-// Marks take the canonical order among themselves: what was appended last stands in `out` after finish().
-// Origins are what Hugging Face `tokenizers` makes of them: marks change places, and their origins do not.
-class Characters::AccentStripper {
- public:
-  AccentStripper(const Characters& characters, std::vector<TracedPoint>& out)
-      : characters_(characters), out_(out) {}
-  void append(uint32_t point, uint32_t origin);
-  void finish();
-
- private:
-  struct Mark {
-    char32_t point;
-    uint32_t combining_class, origin;
-    bool stays, inserted;  // inserted: behind the first part of a character
-  };
-  void append_starter(uint32_t point, uint32_t origin);
-  void append_kept(uint32_t point, uint32_t origin, bool inserted);
-  void append_mark(const Mark& mark);
-
-  const Characters& characters_;
-  std::vector<TracedPoint>& out_;
-  std::vector<Mark> marks_;  // since the last character that is none
-  bool keeps_some_ = false;
-  uint32_t origin_ = 0;  // of the character before the marks
-};
+inline constexpr const char* kCategoryNames[] = {"Cn", "Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me", "Nd",
+                                                 "Nl", "No", "Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Sm",
+                                                 "Sc", "Sk", "So", "Zs", "Zl", "Zp", "Cc", "Cf", "Co", "Cs"};
 
 // Of valid text.
 inline std::size_t count_points(std::string_view text) {
   std::size_t count = 0;
-  for (const char c : text) count += (c & 0xc0) != 0x80;
+  for (const char c : text) count += !continues_utf8(c);
   return count;
 }
 

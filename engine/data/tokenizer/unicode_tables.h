@@ -8,29 +8,32 @@ namespace recollect::unicode {
 
 struct Run {  // until the next one begins
   uint32_t first;
-  uint8_t properties;
+  uint16_t value;
 };
 struct ClassRange {  // both ends belong to it
   uint32_t first, last, combining_class;
 };
-struct LowerRun {  // every stride-th one
+struct MappingRun {  // every stride-th one
   uint32_t first, last;
   uint8_t stride;
   int32_t difference;
 };
-struct Pair {
-  uint32_t from, to;
+struct Composition {  // `first` and then `second` are written as `composed`
+  uint32_t composed, first, second;
 };
 struct Several {  // ends at the first 0
   uint32_t from, to[4];
 };
 
-extern const std::span<const Run> kProperties;
-extern const std::span<const LowerRun> kLower;
-// Becomes nothing. Its combining class says how far marks move across it; no mark does across a 0.
-extern const std::span<const ClassRange> kAccentGone;
-extern const std::span<const Pair> kAccentOne;         // becomes one code point
-extern const std::span<const Several> kAccentSeveral;  // becomes more; Hangul, which is arithmetic, left out
-extern const std::span<const Pair> kCombiningClasses;  // of the marks that are no accents, where not 0
+extern const std::span<const Run> kProperties, kCategories;
+extern const std::span<const MappingRun> kLower;
+// Canonical decompositions: of what is composed again, and of the rest. Hangul, which is arithmetic, is left out.
+extern const std::span<const Composition> kCompositions;
+extern const std::span<const MappingRun> kCanonicalOne;
+extern const std::span<const Several> kCanonicalSeveral;
+extern const std::span<const ClassRange> kCombiningClasses;  // where not 0
+// Whole compatibility decompositions, where they are not the canonical ones. Several: from, how many, and these.
+extern const std::span<const MappingRun> kCompatibleOne;
+extern const std::span<const uint32_t> kCompatibleSeveral;
 
 }  // namespace recollect::unicode

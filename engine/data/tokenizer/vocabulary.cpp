@@ -20,20 +20,21 @@ Vocabulary::Vocabulary(std::vector<std::pair<std::string, uint64_t>> tokens, con
   if (same != tokens.end())
     throw Error(ExitCode::kInput, fmt::format("{}: the id {} belongs to both {} and {}", source, same->second,
                                               escaped_name(same->first), escaped_name((same + 1)->first)));
-  for (std::size_t i = 0; i < tokens.size(); ++i)
-    if (tokens[i].second != i)
-      throw Error(ExitCode::kInput,
-                  fmt::format("{}: no token has the id {}, the next one is {} of {}", source, i,
-                              tokens[i].second, escaped_name(tokens[i].first)),
-                  "ids must be 0, 1, 2 and so on without a hole");
   if (tokens.empty()) throw Error(ExitCode::kInput, source + ": the vocabulary is empty");
-  tokens_.reserve(tokens.size());
-  for (auto& [token, id] : tokens) tokens_.push_back(std::move(token));
-  ids_.reserve(tokens_.size());
-  for (std::size_t id = 0; id < tokens_.size(); ++id)
+  constexpr uint64_t kMostHoles = uint64_t{1} << 20;
+  if (tokens.back().second >= tokens.size() + kMostHoles)
+    throw Error(ExitCode::kInput,
+                fmt::format("{}: {} tokens, and the greatest id is {}, of {}", source, tokens.size(),
+                            tokens.back().second, escaped_name(tokens.back().first)),
+                "ids are 0, 1, 2 and so on, with few left out");
+  tokens_.resize(tokens.back().second + 1);
+  ids_.reserve(tokens.size());
+  for (auto& [token, id] : tokens) {
+    tokens_[id] = std::move(token);
     if (const auto [had, fresh] = ids_.emplace(tokens_[id], static_cast<uint32_t>(id)); !fresh)
       throw Error(ExitCode::kInput, fmt::format("{}: the token {} appears twice, as {} and as {}", source,
                                                 escaped_name(tokens_[id]), had->second, id));
+  }
 }
 
 std::optional<uint32_t> Vocabulary::find(std::string_view token) const {

@@ -11,6 +11,7 @@ if(RECOLLECT_PORTABLE)  # the libraries that are not ours: before they are looke
                   OUTPUT_STRIP_TRAILING_WHITESPACE)
   set(OpenMP_gomp_LIBRARY ${gomp} CACHE FILEPATH "")
   find_library(NETTLE_LIBRARY NAMES libnettle.a REQUIRED)
+  find_library(PCRE2_LIBRARY NAMES libpcre2-8.a REQUIRED)
   find_library(RECOLLECT_YAML_LIBRARY NAMES libyaml-cpp.a REQUIRED)
   set(yaml_library ${RECOLLECT_YAML_LIBRARY})
   set(fmt_library fmt::fmt-header-only)
