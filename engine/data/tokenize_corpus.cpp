@@ -153,7 +153,7 @@ class Work {
 
 std::optional<uint32_t> usual_end_of_document(const Tokenizer& tokenizer) {
   if (const auto& end = tokenizer.special().eos) return end;
-  for (const char* usual : {"<|endoftext|>", "[SEP]"})
+  for (const char* usual : {"<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "[SEP]"})
     if (const auto id = tokenizer.find(usual)) return id;
   return std::nullopt;
 }

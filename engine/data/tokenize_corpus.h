@@ -28,7 +28,7 @@ struct CorpusSpec {
       nullptr;  // counts lines without anything and texts without tokens, if given
 };
 
-// The token that ends a text: the tokenizer's eos_token, or else <|endoftext|> or [SEP].
+// The token that ends a text: the tokenizer's eos_token, or else <|endoftext|>, <|end_of_text|>, </s>, <eos> or [SEP].
 std::optional<uint32_t> usual_end_of_document(const Tokenizer& tokenizer);
 
 // Takes tokens in their order, from one thread at a time, as TokenWriter::append does.

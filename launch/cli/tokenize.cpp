@@ -43,8 +43,11 @@ std::optional<uint32_t> end_of_document(const Tokenizer& tokenizer, const std::s
     return id;
   }
   if (const auto id = usual_end_of_document(tokenizer)) return id;
-  refuse("the tokenizer has no eos_token, and neither <|endoftext|> nor [SEP], to end documents with",
-         "name a token with --end-of-document TOKEN, or say --end-of-document none");
+  refuse(
+      "the tokenizer has no eos_token, and none of <|endoftext|>, <|end_of_text|>, </s>, <eos> and [SEP], to "
+      "end "
+      "documents with",
+      "name a token with --end-of-document TOKEN, or say --end-of-document none");
 }
 
 // On a terminal, one line that is written over every now and then.
@@ -94,8 +97,8 @@ OptionTable TokenizeOptions::options() {
       "of a headerless file; as narrow as the vocabulary allows otherwise")(
       "key", po::value(&corpus.key)->value_name("KEY"), "of the text in *.jsonl; text where not given")(
       "end-of-document", po::value(&end)->value_name("TOKEN|none"),
-      "what follows each text; <|endoftext|> or [SEP] where not given")(
-      "threads", po::value(&corpus.threads)->value_name("N"), "all cores where not given");
+      "what follows each text; the first of <|endoftext|>, <|end_of_text|>, </s>, <eos>, [SEP] that there is "
+      "where not given")("threads", po::value(&corpus.threads)->value_name("N"), "all cores where not given");
   return table;
 }
 

@@ -173,7 +173,7 @@ TEST_F(TokenizerFiles, WhatIsNotCarriedOutIsNamed) {
 
 TEST_F(TokenizerFiles, BrokenVocabulariesAreNamed) {
   refuses(gpt2_, "/model/vocab/!", 5, {"the id 5 belongs to both", "\"!\"", "\"%\""});
-  refuses(gpt2_, "/model/vocab/new", 4u << 20, {"420", "the greatest id is 4194304, of \"new\""});
+  refuses(gpt2_, "/model/vocab/new", 4u << 20, {"421 tokens", "the greatest id is 4194304, of \"new\""});
   refuses(gpt2_, "/model/vocab/!", -1, {"the id of \"!\" is \"-1\""});
   refuses(gpt2_, "/model/vocab", json::array(), {"the vocabulary is not an object"});
   refuses(gpt2_, "/model/merges/3", "zz \u0120", {"merge 4 names \"zz\", which is no token"});

@@ -78,7 +78,7 @@ TEST_F(TokenizerKinds, MakeOfOddTextsWhatTokenizersDoes) {
 // The tokenizers of whole texts, too, are cut at blanks: memory stays flat.
 TEST_F(TokenizerKinds, TextsCanBeCut) {
   for (const char* name :
-       {"llama3", "qwen2", "gpt4", "gpt4o", "deepseek", "llama2_first", "gemma", "t5", "neox"})
+       {"llama3", "qwen2", "gpt4", "gpt4o", "deepseek", "llama2", "gemma", "t5", "neox"})
     EXPECT_EQ(load(kind_goldens()["files"][name])->safe_cut("of many words", 1), 2u) << name;
   EXPECT_EQ(load(kind_goldens()["files"]["split_r0"])->safe_cut("of many words", 1), 13u);
 }

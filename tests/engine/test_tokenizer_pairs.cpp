@@ -194,7 +194,9 @@ TEST_F(TokenizerSpecials, WhatIsNotKnownIsAnErrorOfWhoAsksForIt) {
   refuses("/post_processor/special_tokens/[CLS]/ids/0", 1 << 20, "the id 1048576, and the vocabulary");
   refuses("/post_processor", {{"type", "Sequence"}, {"processors", "x"}}, "without a list of processors");
   refuses("/decoder", {{"type", 7}}, "decoder.type is no text");
-  refuses("/decoder", {{"type", "Metaspace"}}, "decoder of type \"Metaspace\"");
+  refuses("/decoder", {{"type", "Metaspace"}}, "decoder.replacement is no text");
+  refuses("/decoder", {{"type", "BPEDecoder"}, {"suffix", ""}}, "decoder.suffix is an empty text");
+  refuses("/decoder", {{"type", "Invented"}}, "decoder of type \"Invented\"");
 }
 
 TEST_F(TokenizerSpecials, ACutThatLeavesNothingIsAnError) {

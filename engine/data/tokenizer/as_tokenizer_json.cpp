@@ -9,6 +9,7 @@
 
 #include "engine/core/error.h"
 #include "engine/data/tokenizer/files_beside.h"
+#include "engine/data/tokenizer/load.h"
 #include "engine/data/tokenizer/rebuilt_tokenizer.h"
 #include "engine/data/tokenizer/tokenizer_class.h"
 #include "engine/io/input_file.h"
@@ -110,10 +111,11 @@ class AddedList {
 
 class FolderReader {
  public:
-  explicit FolderReader(const std::string& file) : file_(file) {
+  explicit FolderReader(const std::string& file) : file_(file), is_sentencepiece_(file.ends_with(".model")) {
     WholeJson json;
     const std::string text = file.ends_with(".json") ? InputFile(file).text() : "";
     if (file.ends_with(".json")) json = parse_strict_json(text, file);
+    if (is_sentencepiece_) json = tokenizer_json_of_sentencepiece(InputFile(file).text(), file);
     from_json_ = json.is_object() && json.contains("model") && json["model"].is_object();
     beside_ = read_files_beside(file, from_json_ ? &json : nullptr);
     if (!from_json_) json = WholeJson{{"model", read_vocabulary_model(file)}};
@@ -157,6 +159,10 @@ class FolderReader {
   }
 
   void choose_class(const WholeJson& json) {
+    if (is_sentencepiece_) {  // the file says all of it, whatever the class
+      choice_ = TokenizerClass::kAsFile;
+      return;
+    }
     const bool word_piece = is_word_piece(json["model"]);
     choice_ = choose_tokenizer_class(beside_, result_.byte_level);
     const TokenizerClass by_kind = word_piece ? TokenizerClass::kBert : TokenizerClass::kGpt2;
@@ -395,6 +401,7 @@ class FolderReader {
   }
 
   const std::string& file_;
+  bool is_sentencepiece_;
   bool from_json_ = false;
   FilesBeside beside_;
   TokenizerClass choice_ = TokenizerClass::kUnsaid;

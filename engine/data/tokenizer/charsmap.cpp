@@ -15,8 +15,8 @@ namespace {
 
 class Charsmap final : public Normalizer {
  public:
-  Charsmap(const std::string& bytes, const std::string& where)
-      : where_(where), graphemes_(Regex::graphemes()) {
+  Charsmap(const Characters& characters, const std::string& bytes, const std::string& where)
+      : where_(where), graphemes_(Regex::graphemes(characters)) {
     uint32_t size = 0;
     if (bytes.size() >= sizeof(size)) std::memcpy(&size, bytes.data(), sizeof(size));
     if (bytes.size() < sizeof(size) || size < sizeof(uint32_t) || size > bytes.size() - sizeof(size))
@@ -32,7 +32,7 @@ class Charsmap final : public Normalizer {
   bool allows_cuts() const override { return !ascii_[' '] || *ascii_[' '] == " "; }
 
   void apply(TracedText& text, StepMemory& memory) const override {
-    const std::string_view whole = text.bytes;
+    const std::string_view whole = text.bytes, shown = graphemes_.prepare(whole, memory.regex);
     Writer writer(text);
     for (std::size_t at = 0; at < whole.size();) {
       if (is_ascii(whole[at]) && (at + 1 == whole.size() || is_ascii(whole[at + 1])) &&
@@ -42,7 +42,7 @@ class Charsmap final : public Normalizer {
         continue;
       }
       const std::size_t end =
-          std::max(graphemes_.end_of_match(whole, at, memory.regex), at + utf8_length(whole[at]));
+          std::max(graphemes_.end_of_match(shown, at, memory.regex), at + utf8_length(whole[at]));
       put_grapheme(whole.substr(at, end - at), writer);
       at = end;
     }
@@ -132,8 +132,9 @@ class Charsmap final : public Normalizer {
 
 }  // namespace
 
-std::unique_ptr<Normalizer> make_charsmap(const std::string& bytes, const std::string& where) {
-  return std::make_unique<Charsmap>(bytes, where);
+std::unique_ptr<Normalizer> make_charsmap(const Characters& characters, const std::string& bytes,
+                                          const std::string& where) {
+  return std::make_unique<Charsmap>(characters, bytes, where);
 }
 
 }  // namespace recollect

@@ -24,7 +24,7 @@ bool is_there(const fs::path& path) {
 std::string main_file(const std::string& path) {
   std::error_code error;
   if (!fs::is_directory(path, error)) return path;
-  for (const char* name : {"tokenizer.json", "vocab.json", "vocab.txt"})
+  for (const char* name : {"tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt"})
     if (is_there(fs::path(path) / name)) return (fs::path(path) / name).string();
   return "";
 }
@@ -74,7 +74,8 @@ std::vector<std::string> files_of_tokenizer(const std::string& path) {
   const fs::path folder = fs::is_directory(path, error) ? fs::path(path) : fs::path(path).parent_path();
   std::vector<std::string> files{path};
   if (path.ends_with(kVocabularyJson)) files.push_back(merges_beside(path));
-  for (const char* name : {"tokenizer.json", "vocab.json", "merges.txt", "vocab.txt", "config.json"})
+  for (const char* name :
+       {"tokenizer.json", "tokenizer.model", "vocab.json", "merges.txt", "vocab.txt", "config.json"})
     if (is_there(folder / name)) files.push_back((folder / name).string());
   for (const char* name : kBeside)
     if (is_there(folder / name)) files.push_back((folder / name).string());
@@ -88,7 +89,9 @@ std::vector<TokenizerFile> parts_of_tokenizer(const std::string& path) {
   if (file.ends_with(kVocabularyJson)) {
     parts = {{file, "vocab.json"}, {merges_beside(file), "merges.txt"}};
   } else {
-    parts = {{file, file.ends_with(".json") ? "tokenizer.json" : "vocab.txt"}};
+    parts = {{file, file.ends_with(".json")    ? "tokenizer.json"
+                    : file.ends_with(".model") ? "tokenizer.model"
+                                               : "vocab.txt"}};
   }
   const fs::path folder = fs::path(file).parent_path();
   for (const char* name : kBeside) parts.push_back({(folder / name).string(), name});
@@ -108,8 +111,9 @@ int64_t longest_of_tokenizer(const std::string& path) {
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path) {
   const std::string file = main_file(path);
   if (file.empty())
-    throw Error(ExitCode::kInput,
-                fmt::format("the folder {} holds no tokenizer.json, vocab.json or vocab.txt", path));
+    throw Error(
+        ExitCode::kInput,
+        fmt::format("the folder {} holds no tokenizer.json, tokenizer.model, vocab.json or vocab.txt", path));
   TokenizerAsRead read = read_as_tokenizer_json(file);
   Tokenizer::Parts parts = read_tokenizer_json(read.json, file);
   parts.special = special_ids_of(read);

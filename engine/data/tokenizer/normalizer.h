@@ -43,7 +43,8 @@ std::unique_ptr<Normalizer> make_prepend(const std::string& text);
 std::unique_ptr<Normalizer> make_replace(Pattern pattern, const std::string& content);
 std::unique_ptr<Normalizer> make_byte_spelling();
 // SentencePiece's table of characters and what they become. Error kInput naming `where`.
-std::unique_ptr<Normalizer> make_charsmap(const std::string& bytes, const std::string& where);
+std::unique_ptr<Normalizer> make_charsmap(const Characters& characters, const std::string& bytes,
+                                          const std::string& where);
 
 using Normalizers = std::vector<std::unique_ptr<Normalizer>>;
 

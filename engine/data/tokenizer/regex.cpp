@@ -171,6 +171,12 @@ struct Regex::Program {
   bool compiled = false;  // to instructions of the machine
   std::unordered_map<uint32_t, uint32_t> substitutes;
   std::vector<bool> substituted;  // of every code point
+
+  void set_substitutes(const Characters& characters) {
+    substitutes = Substitutes(characters).all();
+    substituted.resize(Characters::kEnd);
+    for (const auto& [point, other] : substitutes) substituted[point] = true;
+  }
 };
 
 Regex::Regex(const std::string& pattern, const Characters& characters, const std::string& where) {
@@ -181,10 +187,8 @@ Regex::Regex(const std::string& pattern, const Characters& characters, const std
   program->where = where;
   program->code = compile(translated, where, pattern);
   program->compiled = is_compiled(program->code.get());
-  program->substitutes = Substitutes(characters).all();
-  program->substituted.resize(Characters::kEnd);
-  for (const auto& [point, other] : program->substitutes) {
-    program->substituted[point] = true;
+  program->set_substitutes(characters);
+  for (const auto& [point, other] : program->substitutes)
     for (std::size_t i = 0; i + 1 < ranges.size(); i += 2)
       if ((point >= ranges[i] && point <= ranges[i + 1]) != (other >= ranges[i] && other <= ranges[i + 1]))
         throw Error(
@@ -193,18 +197,18 @@ Regex::Regex(const std::string& pattern, const Characters& characters, const std
                         "installed PCRE2 knows U+{:04X} otherwise than tokenizers does",
                         where, program->shown, ranges[i], ranges[i + 1], point),
             "install a newer PCRE2, whose edition of Unicode is 16.0");
-  }
   program_ = std::move(program);
 }
 
 Regex::Regex() = default;
 
-Regex Regex::graphemes() {
+Regex Regex::graphemes(const Characters& characters) {
   Regex regex;
   auto program = std::make_shared<Program>();
   program->where = program->shown = "graphemes";
   program->code = compile("\\X", "", "");
   program->compiled = is_compiled(program->code.get());
+  program->set_substitutes(characters);
   regex.program_ = std::move(program);
   return regex;
 }

@@ -33,7 +33,7 @@ class Regex {
   ~Regex();
   Regex(Regex&&) noexcept;
   // Unicode's extended grapheme clusters.
-  static Regex graphemes();
+  static Regex graphemes(const Characters& characters);
 
   // Where what matches at `from` ends; `from` where nothing does.
   std::size_t end_of_match(std::string_view text, std::size_t from, RegexMemory& memory) const;

@@ -83,7 +83,7 @@ class NormalizerReader {
       const std::string where = fmt::format("{}: {}.precompiled_charsmap", source_, name);
       if (map.is_null()) return nullptr;
       if (!map.is_string()) throw Error(ExitCode::kInput, where + " is no text");
-      return make_charsmap(from_base64(map.get_ref<const std::string&>(), where), where);
+      return make_charsmap(characters_, from_base64(map.get_ref<const std::string&>(), where), where);
     }
     not_carried_out(source_, fmt::format("{} of type {}", name, escaped_name(type)));
   }

@@ -189,15 +189,16 @@ std::string Tokenizer::decode(std::span<const uint32_t> ids, bool skip_special_t
   return decoder_.decode(tokens);
 }
 
-// Before a blank that follows a letter or a digit, and before a line break where words end there. No added token lies
-// across a blank, and none ends where the text is cut.
+// Before a blank between characters that nothing binds to it, and, where words end there, before a line break that
+// follows a letter or a digit. No added token lies across a blank, and none ends where the text is cut.
 std::size_t Tokenizer::safe_cut(std::string_view text, std::size_t from) const {
   if (!can_cut_) return text.size();
-  const auto binds = [&](uint32_t point) {
+  const auto of_word = [&](uint32_t point) {
     const CharacterClass kind = characters_->class_of(point);
-    const bool of_word = kind == CharacterClass::kLetter || kind == CharacterClass::kNumber;
-    return !of_word || !characters_->is_stable(point, NormalForm::kNfkc);
+    return (kind == CharacterClass::kLetter || kind == CharacterClass::kNumber) &&
+           characters_->is_stable(point, NormalForm::kNfkc);
   };
+  const auto stands_free = [&](uint32_t point) { return (point > ' ' && point < 0x7f) || of_word(point); };
   for (std::size_t at = std::max<std::size_t>(from, 1); at + 1 < text.size(); ++at) {
     if (text[at] != ' ' && (text[at] != '\n' || !can_cut_lines_)) continue;
     std::size_t before = at - 1, behind = at + 1;
@@ -206,9 +207,11 @@ std::size_t Tokenizer::safe_cut(std::string_view text, std::size_t from) const {
     if (first_invalid_utf8(text.substr(before, at - before)) != std::string_view::npos ||
         first_invalid_utf8(text.substr(behind, length)) != std::string_view::npos)
       continue;
-    if (binds(decode_utf8(text, before)) || (text[at] == ' ' && binds(decode_utf8(text, behind)))) continue;
-    const std::string_view left = text.substr(0, at);
-    if (!added_->ends_with_one(left) && !added_normalized_->ends_with_one(left)) return at;
+    const uint32_t left = decode_utf8(text, before);
+    if (text[at] == ' ' ? !stands_free(left) || !stands_free(decode_utf8(text, behind)) : !of_word(left))
+      continue;
+    const std::string_view part = text.substr(0, at);
+    if (!added_->ends_with_one(part) && !added_normalized_->ends_with_one(part)) return at;
   }
   return text.size();
 }

@@ -139,10 +139,10 @@ bool has_all_bytes(const Vocabulary& vocabulary) {
 // Files of old do not say the type.
 std::string type_of_model(JsonFields& model, const Json& json) {
   if (!model.take("type").is_null()) return model.text("type");
-  return json.contains("merges")                      ? "BPE"
-         : json["vocab"].is_array()                   ? "Unigram"
-         : json.contains("continuing_subword_prefix") ? "WordPiece"
-                                                      : "WordLevel";
+  if (json.contains("merges")) return "BPE";
+  if (model.take("vocab").is_array()) return "Unigram";
+  return json.contains("unk_token") && !json.contains("continuing_subword_prefix") ? "WordLevel"
+                                                                                   : "WordPiece";
 }
 
 }  // namespace
