@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
+#include <ctime>
 #include <optional>
 #include <random>
 #include <vector>
@@ -94,9 +94,9 @@ TEST(LedgerOf, ManyBlocksTakeSeconds) {
   constexpr int64_t kBlocks = 200000;
   for (int64_t i = 0; i < kBlocks; ++i)  // half of them wait for backward
     blocks.push_back(i % 2 ? block(i, i + 1, 64 * i) : block(i, 2 * kBlocks - i, 64 * i));
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();
   EXPECT_EQ(most_at_once(blocks), 64u * (kBlocks / 2 + 1));
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+  EXPECT_LT(std::clock() - start, 10 * CLOCKS_PER_SEC);
 }
 
 }  // namespace

@@ -132,6 +132,17 @@ TEST(RoundingBounds, FindAnOpThatIsWrong) {
     }
 }
 
+// And those of fp64 an epsilon that is wrong by a ten-thousandth.
+TEST(RoundingBounds, OfDoubleFindAnEpsilonThatIsWrong) {
+  const Words words = overrides({"plain", 2, 12}, "plain");
+  Words wrong = words;
+  wrong.push_back("model.layer_norm_epsilon=1.0001e-5");
+  const Bounds bounds = rounding_bounds(kGoldensYaml, words, DType::kF64);
+  EXPECT_GT(largest_share(train(kGoldensYaml, words).gradients, train(kGoldensYaml, wrong).gradients,
+                          bounds.gradients),
+            1);
+}
+
 class Optimizers : public testing::TestWithParam<std::string> {};
 
 TEST_P(Optimizers, FiveStepsMatchTorch) {
