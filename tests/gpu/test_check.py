@@ -162,13 +162,14 @@ class CheckTest(unittest.TestCase):
         self.assertEqual(len(caches), len(set(caches)), "a cache folder each")
 
     def test_a_line_that_hangs_is_ended_and_the_others_run(self) -> None:
-        done = self.bundle.check("--no-bench", "--limit", "2", STAND_IN_HANGS="MemoryOnGpu")
+        done = self.bundle.check("--no-bench", "--limit", "5", "--only", "memory|ops|eval", STAND_IN_HANGS="MemoryOnGpu")
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         failed = [row for row in done.stdout.splitlines() if " FAILED " in row]
         self.assertEqual(len(failed), 1, done.stdout)
         self.assertTrue(failed[0].startswith("memory against the driver"), failed)
         self.assertIn("the device does not answer", done.stdout)
-        self.assertIn("(ended; its limit is 2 s)", done.stdout)
+        self.assertIn("(ended; its limit is 5 s)", done.stdout)
+        self.assertEqual(done.stdout.count(" ok "), 4, done.stdout)
         self.assertTrue(ends(self.bundle.left()), "what a line has started ends with it")
 
     def test_losses_that_differ_fail(self) -> None:
