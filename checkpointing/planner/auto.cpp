@@ -46,7 +46,7 @@ class Search {
     in_vain_ = 0;
     chosen_.plan = std::move(plan);
     chosen_.takes = *trial;
-    keep_();
+    keep_(trial->seconds);
   }
 
   // Each candidate is tried that might be the answer. Those of the least seconds come first: they end the search.
@@ -89,7 +89,8 @@ class Search {
       if (device_of(*c) >= chosen_.smallest_device) return;
       if (c->bounds.host > budgets_.host || c->bounds.disk > budgets_.disk) continue;
       const std::optional<PlanBounds> closer = bounds.closer(c->plan);
-      if (!closer || persistent_ + closer->device < chosen_.smallest_device) try_out(c->plan, c->bounds, Moves::kLeast);
+      if (!closer || persistent_ + closer->device < chosen_.smallest_device)
+        try_out(c->plan, c->bounds, Moves::kLeast);
     }
   }
 
@@ -171,8 +172,8 @@ class Search {
   double beside_ = 0;
   int too_much_elsewhere_ = 0;
   uint64_t host_beyond_ = PlanBudgets::kAny;
-  int in_vain_ = 0;          // programs that fit, since the best one
-  uint64_t misfit_ = 0;      // bytes over the budget, of a plan that was tried since this was 0
+  int in_vain_ = 0;         // programs that fit, since the best one
+  uint64_t misfit_ = 0;     // bytes over the budget, of a plan that was tried since this was 0
   std::vector<Over> over_;  // the device's budget alone
 };
 

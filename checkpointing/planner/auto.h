@@ -31,7 +31,7 @@ enum class Moves { kChosen, kLeast };
 // Nothing where the plan cannot be carried out.
 using TryPlan = std::function<std::optional<PlanTrial>(const Plan&, Moves)>;
 // The plan that was tried last is the best so far.
-using KeepTrial = std::function<void()>;
+using KeepTrial = std::function<void(double seconds)>;
 
 struct ChosenPlan {
   std::optional<Plan> plan;  // nothing where none fits

@@ -15,8 +15,8 @@ namespace recollect {
 
 namespace {
 
-constexpr std::size_t kPoints = 64, kPointsElsewhere = 32, kPointsWithin = 8, kRaises = 8,
-                      kRaisesOfFull = 64, kRaisesElsewhere = 128;
+constexpr std::size_t kPoints = 64, kPointsElsewhere = 32, kPointsWithin = 8, kRaises = 8, kRaisesOfFull = 64,
+                      kRaisesElsewhere = 128;
 constexpr uint64_t kEvictionSteps = 6;
 constexpr int64_t kMostHeld = 12, kMostK = 16;
 // Ops that climbs may look at: as many fewer as the candidates took, and in which a climb comes far.
@@ -234,7 +234,8 @@ std::vector<DraftPlan> seeds_of(const std::vector<Candidate>& known, const Bound
   if (fitting.empty()) return {};
   std::vector<DraftPlan> seeds;
   for (auto* list : {&fitting, &larger}) {
-    std::stable_sort(list->begin(), list->end(), [](const Seed& a, const Seed& b) { return a.first < b.first; });
+    std::stable_sort(list->begin(), list->end(),
+                     [](const Seed& a, const Seed& b) { return a.first < b.first; });
     for (std::size_t i = 0; i < std::min(most, list->size()); ++i) seeds.push_back((*list)[i].second->plan);
   }
   return seeds;
@@ -246,12 +247,12 @@ std::vector<DraftPlan> seeds_of(const std::vector<Candidate>& known, const Bound
 static uint64_t least_device(std::vector<Candidate> known, const BoundMaker& bounds) {
   constexpr std::size_t kLookedAt = 16;
   const auto end = known.begin() + static_cast<std::ptrdiff_t>(std::min(kLookedAt, known.size()));
-  std::partial_sort(known.begin(), end, known.end(), [](const Candidate& a, const Candidate& b) {
-    return a.bounds.device < b.bounds.device;
-  });
+  std::partial_sort(known.begin(), end, known.end(),
+                    [](const Candidate& a, const Candidate& b) { return a.bounds.device < b.bounds.device; });
   uint64_t least = ~uint64_t{0};
   for (auto c = known.begin(); c != end; ++c)
-    if (const std::optional<PlanBounds> takes = bounds.metered(c->plan)) least = std::min(least, takes->device);
+    if (const std::optional<PlanBounds> takes = bounds.metered(c->plan))
+      least = std::min(least, takes->device);
   return least;
 }
 
@@ -260,13 +261,13 @@ std::vector<Candidate> list_within(const Surroundings& of, const BoundMaker& bou
   std::vector<Candidate> found;
   if (known.empty() || !bounds.metered(save_everything(of))) return found;
   const auto metered = [&](const Plan& plan) { return bounds.metered(draft_of(plan, of.graph, of.saved)); };
-  const std::optional<DtrResult> evicted = make_dtr_plan(
-      of.graph, of.saved, of.device, device, EvictionHeuristic::kDtrEq,
-      {[&](const Plan& plan) {
-         const std::optional<PlanBounds> b = metered(plan);
-         return b ? b->device : ~uint64_t{0};
-       },
-       [&](const Plan& plan) { return metered(plan)->seconds; }});
+  const std::optional<DtrResult> evicted =
+      make_dtr_plan(of.graph, of.saved, of.device, device, EvictionHeuristic::kDtrEq,
+                    {[&](const Plan& plan) {
+                       const std::optional<PlanBounds> b = metered(plan);
+                       return b ? b->device : ~uint64_t{0};
+                     },
+                     [&](const Plan& plan) { return metered(plan)->seconds; }});
   if (evicted) {
     DraftPlan plan = draft_of(evicted->plan, of.graph, of.saved);
     const PlanBounds b = bounds.of(plan);

@@ -92,7 +92,8 @@ void PlanClimb::add_moves(Move move, const DraftPlan& plan, std::vector<Move>& m
     if (layers < count)
       for (const Where where : {Where::kFirst, Where::kLast}) add(layers, where);
   if (count > 2)
-    for (const std::size_t layers : std::set<std::size_t>{1, count / 4, count / 2}) add(layers, Where::kSpread);
+    for (const std::size_t layers : std::set<std::size_t>{1, count / 4, count / 2})
+      add(layers, Where::kSpread);
 }
 
 std::vector<PlanClimb::Move> PlanClimb::single_moves(const DraftPlan& plan) const {
@@ -276,7 +277,8 @@ struct PlanClimb::Way {
         if (drop.bytes + add.bytes <= room() && seconds < 0)
           found.push_back({seconds, {&drop.move, &add.move}});
       }
-    std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::stable_sort(found.begin(), found.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
     if (found.size() > kPairs) found.resize(kPairs);
     std::vector<std::pair<const Move*, const Move*>> pairs;
     for (const auto& one : found) pairs.push_back(one.second);

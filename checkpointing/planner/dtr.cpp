@@ -133,8 +133,8 @@ enum class DtrTrial { kFits, kExceeds, kNoPlan };
 
 class DtrTrials {
  public:
-  DtrTrials(const Graph& graph, const SavedActivations& saved, uint64_t budget,
-            EvictionHeuristic heuristic, const DtrMeasures& measures)
+  DtrTrials(const Graph& graph, const SavedActivations& saved, uint64_t budget, EvictionHeuristic heuristic,
+            const DtrMeasures& measures)
       : graph_(graph), saved_(saved), budget_(budget), heuristic_(heuristic), measures_(measures) {}
 
   const std::optional<DtrResult>& best() const { return best_; }
@@ -224,8 +224,9 @@ std::optional<DtrResult> make_dtr_plan(const Graph& graph, const SavedActivation
                                        const DeviceModel& device, uint64_t budget,
                                        EvictionHeuristic heuristic,
                                        const std::function<uint64_t(const Plan&)>& exact_peak) {
-  return make_dtr_plan(graph, saved, device, budget, heuristic,
-                       {exact_peak, [&](const Plan& plan) { return dtr_seconds_of(graph, saved, device, plan); }});
+  return make_dtr_plan(
+      graph, saved, device, budget, heuristic,
+      {exact_peak, [&](const Plan& plan) { return dtr_seconds_of(graph, saved, device, plan); }});
 }
 
 }  // namespace recollect

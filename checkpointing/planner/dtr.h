@@ -47,8 +47,8 @@ std::optional<DtrResult> make_dtr_plan(const Graph& graph, const SavedActivation
 
 // The same where something else than a program says what a plan takes.
 struct DtrMeasures {
-  std::function<uint64_t(const Plan&)> peak;     // device bytes, as above
-  std::function<double(const Plan&)> seconds;    // that tell the better of two plans
+  std::function<uint64_t(const Plan&)> peak;   // device bytes, as above
+  std::function<double(const Plan&)> seconds;  // that tell the better of two plans
 };
 std::optional<DtrResult> make_dtr_plan(const Graph& graph, const SavedActivations& saved,
                                        const DeviceModel& device, uint64_t budget,

@@ -40,7 +40,8 @@ class PlanMeter {
   // {output, input}, values: the one may take over the other's storage.
   using Handing = std::pair<ValueId, ValueId>;
   struct MeteredOp {
-    int inputs = 0, outputs = 0, end = 0;  // places in values_: outputs follow inputs; without what matters to nobody
+    int inputs = 0, outputs = 0,
+        end = 0;  // places in values_: outputs follow inputs; without what matters to nobody
     int layer = -1;
     uint64_t workspace = 0;
     double again = 0;
@@ -65,7 +66,7 @@ class PlanMeter {
   const SavedActivations& analysis_;
   bool is_bound_ = true, has_gathers_ = false;
   std::vector<MeteredOp> ops_;
-  OpId forward_ = 0;              // ops of forward, which come first
+  OpId forward_ = 0;               // ops of forward, which come first
   std::vector<ValueId> operands_;  // of ops
   std::vector<uint64_t> bytes_;    // by value: 0 for what does not count
   std::vector<char> can_be_made_;  // by value: by an op of forward
@@ -86,8 +87,8 @@ class PlanMeter {
   std::vector<Item> items_;           // of steps
   std::vector<uint64_t> item_bytes_;  // by item, the graph's values first
   std::vector<int> last_;             // by item: the step behind which it is gone, or -1
-  std::vector<ValueId> waiting_;  // what backward reads as forward made it
-  std::vector<uint64_t> more_;    // by op of forward: what waits from there on
+  std::vector<ValueId> waiting_;      // what backward reads as forward made it
+  std::vector<uint64_t> more_;        // by op of forward: what waits from there on
   std::vector<OpId> to_make_;
   std::vector<Item> taken_;
   int64_t inputs_at_a_time_ = 0;

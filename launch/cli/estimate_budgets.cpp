@@ -96,8 +96,7 @@ void print_policies(const Config& config, const LengthCounts& counts, bool json)
     const DurationUnit& epoch = duration_unit_for(columns.front().epoch_seconds);
     fmt::print("an epoch, {}{:>{}.3f}", epoch.name, epoch(columns.front().epoch_seconds),
                37 - 10 - static_cast<int>(std::string_view(epoch.name).size()));
-    for (std::size_t c = 1; c < columns.size(); ++c)
-      fmt::print("{:>24.3f}", epoch(columns[c].epoch_seconds));
+    for (std::size_t c = 1; c < columns.size(); ++c) fmt::print("{:>24.3f}", epoch(columns[c].epoch_seconds));
     fmt::print("\n");
   }
   for (const PolicyEstimate& column : columns)

@@ -60,8 +60,9 @@ OptionTable EstimateOptions::options() {
                       "every activation checkpointing mode and switch, as one table")(
       "policies", po::bool_switch(&policies), "a memory budget's policies, by the length of sequences")(
       "lengths", po::value(&lengths)->value_name("COUNTS"),
-      "with --policies, how often micro-batches of a length come, as 64:120,128:40; data: counted in the data")(
-      "pareto", po::bool_switch(&pareto), "time against memory budget, for every mode; --html draws it");
+      "with --policies, how often micro-batches of a length come, as 64:120,128:40; data: counted in the "
+      "data")("pareto", po::bool_switch(&pareto),
+              "time against memory budget, for every mode; --html draws it");
   for (std::size_t i = 0; i < largest.size(); ++i)
     table.add_options()(fmt::format("max-{}", kSpellings<RunSize>[i]).c_str(), po::bool_switch(&largest[i]),
                         kLargest[i]);
@@ -369,7 +370,8 @@ void estimate_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
                 "--compare, --policies, --pareto and each --max-... are different questions",
                 "ask them one by one");
   if (!chosen.lengths.empty() && !chosen.policies)
-    throw Error(ExitCode::kConfiguration, "--lengths says how often lengths come, which --policies alone shows",
+    throw Error(ExitCode::kConfiguration,
+                "--lengths says how often lengths come, which --policies alone shows",
                 "ask with --policies, or leave --lengths out");
   check_report_files(chosen.html, chosen.trace);
   resolve_planned_world(config);

@@ -72,8 +72,7 @@ PolicyEstimate policy_estimate(const PlannedRank& rank, const Config& config, Bu
   PolicyEstimate column{.policy = std::string(name_of(policy))};
   if (policy == BudgetPolicy::kFixed) column.recomputed = config.activation_checkpointing.recompute_layers;
   const bool by_static = policy == BudgetPolicy::kFixed && column.recomputed.empty();
-  const Config changed =
-      with_policy(config, by_static ? BudgetPolicy::kStatic : policy, column.recomputed);
+  const Config changed = with_policy(config, by_static ? BudgetPolicy::kStatic : policy, column.recomputed);
   std::optional<PolicyEstimate> done = lengths_with(rank, changed, shapes, std::move(column));
   if (!done) throw *rank.plan(changed).checkpointed.refusal;
   return *std::move(done);

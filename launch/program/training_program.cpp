@@ -52,7 +52,7 @@ void remark_on_unreached(const Config& config, TrainingProgram& training) {
 }
 
 std::string threads_text(const Config& config) {
-  if (config.device.backend != BackendKind::kCpu) return "";
+  if (config.device.backend != BackendKind::kCpu) return {};
   const int threads = omp_get_max_threads();
   return fmt::format("{} thread{} of {}", threads, threads == 1 ? "" : "s",
                      cpu_level(config.device.isa).instruction_set());
@@ -187,11 +187,6 @@ uint64_t device_budget(const Config& config) {
   return least == 0 ? PlanBudgets::kAny : static_cast<uint64_t>(least);
 }
 
-TrainingProgram complete_within_limit(const Config& config, const Mesh& mesh, const ModelGraph& built,
-                                      const Target& target) {
-  return complete_within(device_budget(config), config, mesh, built, target);
-}
-
 double predicted_seconds(const TrainingProgram& training, const Config& config) {
   return simulate(training.program.graph, training.program.schedule, training.device,
                   std::max<int64_t>(1, config.training.gradient_accumulation_steps))
@@ -204,7 +199,8 @@ std::vector<Remark> compare_with_full(const Config& config, const Mesh& mesh, co
   Config full = config;
   full.activation_checkpointing.mode = CheckpointingMode::kFull;
   full.activation_checkpointing.number_checkpoints = 0;
-  const TrainingProgram other = complete_within_limit(full, mesh, built, to_predict_with(full));
+  const TrainingProgram other =
+      complete_within(device_budget(full), full, mesh, built, to_predict_with(full));
   if (other.checkpointed.refusal) return {};  // a switch that would have no effect there
   const MemoryLedger &mine = training.program.predicted(), &its = other.program.predicted();
   const double seconds = predicted_seconds(training, config), its_seconds = predicted_seconds(other, config);
@@ -222,8 +218,8 @@ bool has_budget(const CheckpointingSettings& c) {
   return c.mode == CheckpointingMode::kAuto || c.mode == CheckpointingMode::kDtr;
 }
 
-bool evicts(const Config& config) {
-  return config.training.max_steps > 0 && config.activation_checkpointing.mode == CheckpointingMode::kDtr;
+bool evicts(const Config& c) {
+  return c.training.max_steps > 0 && c.activation_checkpointing.mode == CheckpointingMode::kDtr;
 }
 
 bool searches(const Config& config) {
@@ -269,8 +265,7 @@ class Trials {
     target.plan = &plan;
     last_ = complete(config_, mesh_, built_, target, true);
     if (last_.checkpointed.refusal) return nullptr;
-    if (moves == Moves::kChosen && last_.program.predicted().arena_bytes() <= budgets_.device &&
-        may_pay_to_move())
+    if (moves == Moves::kChosen && last_.program.predicted().arena_bytes() <= budgets_.device)
       move_as_it_pays(target);
     const MemoryLedger& memory = last_.program.predicted();
     if (memory.host_saved_bytes <= budgets_.host && memory.disk_bytes <= budgets_.disk &&
@@ -278,10 +273,7 @@ class Trials {
       smallest_ = memory;
     return &last_;
   }
-  void keep_last() {
-    kept_seconds_ = simulate(last_.program.graph, last_.program.schedule, last_.device, 1).step_seconds;
-    kept_ = std::move(last_);
-  }
+  void keep_last(double seconds) { kept_ = std::move(last_), kept_seconds_ = seconds; }
   // The one that was kept, with the kernels that the target asks for.
   TrainingProgram take_kept(const Target& target) {
     if (target.compile != compile_without_kernels)
@@ -300,15 +292,11 @@ class Trials {
   const ModelGraph& built_;
   const PlanBudgets budgets_;
   const TakenOver disks_;
-  // Other moves spare waits at best, and that must make the plan better than the best so far.
-  bool may_pay_to_move() const {
-    if (last_.checkpointed.choices.empty()) return false;
-    const Simulation step = simulate(last_.program.graph, last_.program.schedule, last_.device, 1);
-    const double waits = step.total_exposed_seconds();
-    return waits > kLeastGain * step.step_seconds && step.step_seconds - waits < kept_seconds_;
-  }
-  // What was left open of moves is simulated: that takes longer than to see that even the least is over the budget.
+  // What was left open of moves is simulated where it may pay: that takes longer. It spares waits at best.
   void move_as_it_pays(const Target& target) {
+    const Simulation step = simulate(last_.program.graph, last_.program.schedule, last_.device, 1);
+    const double waits = step.total_exposed_seconds(), least = step.step_seconds - waits;
+    if (last_.checkpointed.choices.empty() || waits <= kLeastGain * least || least >= kept_seconds_) return;
     TrainingProgram chosen = complete(config_, mesh_, built_, target, false);
     if (chosen.program.predicted().arena_bytes() <= budgets_.device) last_ = std::move(chosen);
   }
@@ -378,7 +366,8 @@ TrainingProgram make_planned(const Config& config, const Mesh& mesh, const Model
                      .seconds = step.step_seconds,
                      .beside = seconds_of_any_plan(program.graph, program.schedule, device, step)};
   };
-  const ChosenPlan chosen = choose_plan(of, workspaces, budgets, try_plan, [&] { trials.keep_last(); });
+  const ChosenPlan chosen =
+      choose_plan(of, workspaces, budgets, try_plan, [&](double seconds) { trials.keep_last(seconds); });
   if (longest_knows_better(config, mesh, built, target.taken_over, budgets, chosen))
     return as_decided(config, mesh, built, target);
   if (!chosen.plan)
@@ -410,13 +399,12 @@ TrainingProgram make_evicting(const Config& config, const Mesh& mesh, const Mode
                          EvictionHeuristic::kDtrEq, exact_peak);
   };
   const std::optional<DtrResult> found = find(budget);
-  const MemoryLedger takes = found ? run(found->plan)->program.predicted() : MemoryLedger{};
-  const bool fits = found && within(budgets, takes);
+  const bool fits = found && within(budgets, run(found->plan)->program.predicted());
   if (target.taken_over.decided && !fits) return as_decided(config, mesh, built, target);
   if (!found)
     return refused(dtr_finds_none(budget, config, all, find,
                                   [&](const Plan& plan) { return run(plan)->program.predicted(); }));
-  trials.keep_last();
+  trials.keep_last(found->seconds);
   TrainingProgram training = trials.take_kept(target);
   const double seconds = static_cast<double>(config.parallelism.halves()) * found->seconds;
   training.remarks.push_back(
@@ -457,7 +445,7 @@ TrainingProgram make(const Config& config, const Mesh& mesh, const ModelGraph& b
   const bool plans = searches(config) || evicts(config);
   if (target.taken_over.decided && !plans_each_length(config)) return as_decided(config, mesh, built, target);
   TrainingProgram training = plans ? make_within_budget(config, mesh, built, target)
-                                   : complete_within_limit(config, mesh, built, target);
+                                   : complete_within(device_budget(config), config, mesh, built, target);
   if (training.checkpointed.refusal || target.taken_over.decided) return training;
   if (const uint64_t budget = device_budget(config), needs = training.program.predicted().arena_bytes();
       has_budget(settings) && needs > budget) {

@@ -13,7 +13,8 @@ namespace recollect {
 LengthCounts count_lengths(const Config& config) {
   const TaskData task = task_data(config);
   const OpenedData data = open_training_data(config, task);
-  const int64_t samples = data.dataset->size(), ranks = std::max<int64_t>(1, config.parallelism.data_parallel_size);
+  const int64_t samples = data.dataset->size(),
+                ranks = std::max<int64_t>(1, config.parallelism.data_parallel_size);
   const SampleOrder order(samples, static_cast<uint64_t>(config.data.seed), config.data.shuffle);
   const LoaderOptions options = loader_options(config, 0, ranks);
   const int64_t batch = options.global_batch_size();

@@ -27,7 +27,7 @@ namespace recollect {
 
 namespace {
 
-constexpr int64_t kStepsToTell = 10;     // a slow rank
+constexpr int64_t kStepsToTell = 10;  // a slow rank
 
 LossScale loss_scale(const Config::Training& t) {
   if (!t.scales_loss()) return LossScale::fixed(1);

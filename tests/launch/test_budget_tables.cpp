@@ -85,8 +85,8 @@ TEST(Policies, FixedIsThePlanOfTheLongestWhereNoLayersAreNamed) {
       }
     }
   }
-  const std::vector<PolicyEstimate> named =
-      compare_policies(planned(budget(some_budget(0.5)) + Words{ac("budget_policy=fixed"), ac("recompute_layers=[0, 2]")}));
+  const std::vector<PolicyEstimate> named = compare_policies(
+      planned(budget(some_budget(0.5)) + Words{ac("budget_policy=fixed"), ac("recompute_layers=[0, 2]")}));
   EXPECT_EQ(named[2].recomputed, (std::vector<std::string>{"0", "2"}));
 }
 
@@ -114,7 +114,8 @@ TEST(Policies, CountLengthsInTheData) {
     lines += "]}\n";
   }
   place.folder().write("lines.jsonl", lines);
-  const Words words = Words{"estimate", "run.yaml", "--policies", "data.shuffle=false"} + budget(some_budget(0.4));
+  const Words words =
+      Words{"estimate", "run.yaml", "--policies", "data.shuffle=false"} + budget(some_budget(0.4));
   const Finished counted = place.recollect(words + Words{"--lengths", "data", "--json"}),
                  given = place.recollect(words + Words{"--lengths", "8:1,16:1,24:1", "--json"});
   ASSERT_EQ(counted.status, 0) << counted.err;

