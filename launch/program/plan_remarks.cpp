@@ -32,4 +32,15 @@ Remark remark_on_choice(const Config& config, const ChosenPlan& chosen, const Pl
   return {"mode auto", std::move(sentence)};
 }
 
+std::vector<Remark> remarks_on_unreached(const Config& config) {
+  std::vector<Remark> remarks;
+  if (config.training.max_steps > 0 || config.unreached.size() < 2) {
+    for (const auto& [key, why] : config.unreached) remarks.push_back({key, why});
+    return remarks;
+  }
+  std::string keys;
+  for (const auto& [key, why] : config.unreached) keys += (keys.empty() ? "" : ", ") + key;
+  return {{"training.max_steps 0", "only evaluates; without effect: " + keys}};
+}
+
 }  // namespace recollect

@@ -1,4 +1,4 @@
-// What is said of a plan that was searched for.
+// What is said of a plan that was searched for, and of keys without effect.
 #pragma once
 
 #include <cstdint>
@@ -13,5 +13,8 @@ namespace recollect {
 // stands in the program.
 Remark remark_on_choice(const Config& config, const ChosenPlan& chosen, const Plan& carried_out,
                         uint64_t budget);
+
+// On keys without effect. An evaluation alone leaves many of a training's keys so: that is one remark.
+std::vector<Remark> remarks_on_unreached(const Config& config);
 
 }  // namespace recollect

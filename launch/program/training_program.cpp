@@ -40,17 +40,6 @@ namespace recollect {
 
 namespace {
 
-// An evaluation alone leaves much of a training's configuration without effect: that is one remark.
-void remark_on_unreached(const Config& config, TrainingProgram& training) {
-  if (config.training.max_steps > 0 || config.unreached.size() < 2) {
-    for (const auto& [key, why] : config.unreached) training.remarks.push_back({key, why});
-    return;
-  }
-  std::string keys;
-  for (const auto& [key, why] : config.unreached) keys += (keys.empty() ? "" : ", ") + key;
-  training.remarks.push_back({"training.max_steps 0", "only evaluates; without effect: " + keys});
-}
-
 std::string threads_text(const Config& config) {
   if (config.device.backend != BackendKind::kCpu) return {};
   const int threads = omp_get_max_threads();
@@ -117,7 +106,7 @@ TrainingProgram complete(const Config& config, const Mesh& mesh, const ModelGrap
   TrainingProgram training;
   training.device = rank_device(config);
   training.threads = threads_text(config);
-  remark_on_unreached(config, training);
+  for (Remark& remark : remarks_on_unreached(config)) training.remarks.push_back(std::move(remark));
   training.registry = built.registry;
   training.model = built.model;
   training.vocabulary = vocabulary_of(mesh);
