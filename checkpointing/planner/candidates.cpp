@@ -297,6 +297,18 @@ std::vector<Candidate> list_within(const Surroundings& of, const BoundMaker& bou
   const int64_t share = seeds.empty() ? 0 : work * 2 / 3 / static_cast<int64_t>(seeds.size());
   for (const DraftPlan& seed : seeds) go(seed, share);
   if (!best.plan.values.empty()) go(best.plan, work);
+  // By way of smaller budgets: their plans may be better, and there is more to spend.
+  for (const double part : {0.99, 0.97, 0.95}) {
+    if (best.plan.values.empty() || work <= 0) break;
+    const auto smaller = static_cast<uint64_t>(part * static_cast<double>(device));
+    for (const DraftPlan& seed : seeds_of(all, bounds, smaller, 2)) {
+      int64_t allowed = std::min(work, share);
+      work -= allowed;
+      const std::vector<Candidate> met = climb.from(seed, smaller, allowed);
+      work += allowed;
+      if (!met.empty() && work > 0) go(met.back().plan, work);
+    }
+  }
   for (bool again = !best.plan.values.empty(); again && work > 0;) {
     again = false;
     for (const DraftPlan& kicked : climb.kicked(best.plan)) again |= work > 0 && go(kicked, work);
