@@ -33,7 +33,7 @@ std::vector<std::string> head_modules(Task task) {
   }
 }
 
-using Pattern = NumbersByPattern Config::Lora::*;
+using PatternKey = NumbersByPattern Config::Lora::*;
 
 std::string read_patterns(const YamlNode& node, NumbersByPattern& out) {
   if (node.kind != YamlNode::Kind::kMapping)
@@ -56,7 +56,7 @@ std::string print_patterns(const NumbersByPattern& numbers) {
   return fmt::format("{{{}}}", fmt::join(entries, ", "));
 }
 
-ConfigKey pattern_key(const char* name, Pattern member, const char* help) {
+ConfigKey pattern_key(const char* name, PatternKey member, const char* help) {
   ConfigKey key;
   key.section = "lora";
   key.name = name;
