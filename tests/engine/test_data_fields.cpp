@@ -75,7 +75,7 @@ TEST(DataFields, ClassesOfASequence) {
                     "`token_type_ids` and `attention_mask`"},
                    {"{'input_ids': [1], 'labels': 3}", "30: label 3 is outside the 3 classes"},
                    {"{'input_ids': [1], 'labels': -1}", "30: label -1 is outside the 3 classes"},
-                   {"{'input_ids': [1], 'labels': 1.0}", "31: a number that is not written as an integer"},
+                   {"{'input_ids': [1], 'labels': 1.5}", "31: a number that is not written as an integer"},
                    {"{'input_ids': [1], 'labels': '1'}", "30: expected an integer"},
                    {"{'input_ids': [1], 'labels': []}", "30: `labels` is 0 numbers, and must be 1"},
                    {"{'input_ids': [1], 'labels': [0, 0]}", "30: `labels` is 2 numbers, and must be 1"},

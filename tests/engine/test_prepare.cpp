@@ -166,7 +166,7 @@ TEST_F(Preparations, ChoicesAreListsOfLists) {
   EXPECT_EQ(sample.field("ids").ends, (std::vector<std::size_t>{6, 11}));
   EXPECT_EQ(sample.field("token_types").ends, sample.field("ids").ends);
   EXPECT_EQ(sample["labels"], std::vector<int32_t>{1});
-  EXPECT_EQ(prepared.samples->bytes(), (11u + 9) * (2 + 1) + 2 * 4 + 2 * 5 * 8);
+  EXPECT_EQ(prepared.samples->bytes(), (11u + 9) * (2 + 1) + 2 * 4 + 2 * 5 * 4);
 
   refuses(wanted, header + "the,the,the,the,2\n", {"file0:2: the label \"2\" is none of 2"});
   refuses(wanted, "sent1,sent2,ending0,label\nthe,the,the,0\n", {"file0:1: there is one ending"});

@@ -43,7 +43,7 @@ TEST_F(PrepareClassification, SpecialTokensTypesAndTheLongerTextIsCut) {
   EXPECT_EQ(read(samples, 0, "token_types"), (std::vector<int32_t>{0, 0, 0, 1, 1, 1, 1, 1, 1}));
   EXPECT_EQ(read(samples, 0, "labels"), std::vector<int32_t>{1});
   EXPECT_EQ(read(samples, 1, "ids"), (std::vector<int32_t>{2, 158, 3, 3}));
-  EXPECT_EQ(samples.bytes(), (9u + 4) * (2 + 1) + 2 * 4 + 6 * 8);
+  EXPECT_EQ(samples.bytes(), (9u + 4) * (2 + 1) + 2 * 4 + 6 * 4);
 }
 
 TEST_F(PrepareClassification, NumbersAndOneText) {

@@ -58,7 +58,7 @@ json expected_metrics(const Workplace& place) {
   json metrics = json::object();
   for (const json& line : place.metrics())
     for (const auto& [key, value] : line.items())
-      if (key != "step") metrics[key].push_back({line.at("step"), value.get<double>()});
+      if (key != "step" && value.is_number()) metrics[key].push_back({line.at("step"), value.get<double>()});
   return metrics;
 }
 

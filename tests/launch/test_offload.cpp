@@ -210,9 +210,10 @@ TEST(Offload, IsRefusedWhereItCannotBe) {
 TEST(Offload, IsImportedFromDeepSpeed) {
   const Imported imported = import_config_text(
       "ds.json",
-      R"({"optimizer": {"type": "Adam", "params": {"lr": 1e-4}}, "zero_optimization": {"stage": 0, "offload_optimizer":
+      R"({"optimizer": {"type": "Adam", "params": {"lr": 1e-4}}, "zero_optimization": {"stage": 1, "offload_optimizer":
           {"device": "nvme", "nvme_path": "/scratch", "ratio": 0.5, "pin_memory": true, "buffer_count": 4}}})");
-  const Config config = read_config_text("c.yaml", imported.yaml, {"data.format=random"});
+  const Config config =
+      read_config_text("c.yaml", imported.yaml, {"data.format=random", "parallelism.data_parallel_size=2"});
   EXPECT_EQ(config.optimizer.offload, OffloadTo::kDisk) << imported.yaml;
   EXPECT_EQ(config.optimizer.offload_path, "/scratch");
   EXPECT_EQ(config.optimizer.offload_ratio, 0.5);

@@ -177,7 +177,7 @@ TEST_F(ReportLayout, IsLaidOutForWideAndNarrowByDayAndByNight) {
     const json& frame = looked.at(i);
     EXPECT_EQ(frame.at("title"), "/scratch/runs/gpt2-long-name");
     EXPECT_NE(frame.at("when").get<std::string>().find("Nov 2025, "), std::string::npos) << frame.at("when");
-    EXPECT_NE(frame.at("headline").get<std::string>().find("−66.7 % memory, predicted +"), std::string::npos)
+    EXPECT_NE(frame.at("headline").get<std::string>().find("−66.7 % arena against mode none"), std::string::npos)
         << frame.at("headline");
     EXPECT_NE(frame.at("advice").get<std::string>().find("recollect calibrate --out device.yaml"),
               std::string::npos);

@@ -184,7 +184,7 @@ TEST(ResumedInputs, NameWhatMakesOtherResults) {
   };
   EXPECT_EQ(train(4, {}), "");
   EXPECT_EQ(train(5, {}), "");  // the learning rate does not depend on it
-  says(train(6, {"scheduler.name=cosine"}), "scheduler.name constant -> cosine, training.max_steps 5 -> 6");
+  says(train(6, {"scheduler.name=cosine"}), "training.max_steps 5 -> 6, scheduler.name constant -> cosine");
   place.folder().write("text", std::string(400, 'b'));
   says(train(7, {"scheduler.name=cosine"}), "training.max_steps 6 -> 7, what is in data.path");
   EXPECT_EQ(train(7, {"scheduler.name=cosine"}), "");

@@ -157,7 +157,8 @@ json expected_scalars(const std::vector<json>& metrics) {
   json scalars;
   for (const json& line : metrics)
     for (const auto& [key, value] : line.items())
-      if (key != "step") scalars[key].push_back({line.at("step"), static_cast<float>(value.get<double>())});
+      if (key != "step" && value.is_number())
+        scalars[key].push_back({line.at("step"), static_cast<float>(value.get<double>())});
   return scalars;
 }
 

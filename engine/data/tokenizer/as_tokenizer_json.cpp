@@ -91,7 +91,7 @@ class AddedList {
                      {"special", token.special}};
     for (WholeJson& other : list_)
       if (is_token(other) && other["content"] == token.content) {
-        other = std::move(one);
+        if (has_flags(other)) other = std::move(one);  // else it is an error of who reads the whole
         return id;
       }
     list_.push_back(std::move(one));
@@ -102,6 +102,11 @@ class AddedList {
   static bool is_token(const WholeJson& one) {
     return one.is_object() && one.contains("id") && one["id"].is_number_unsigned() &&
            one.contains("content") && one["content"].is_string();
+  }
+  static bool has_flags(const WholeJson& one) {
+    for (const char* key : {"single_word", "lstrip", "rstrip", "normalized", "special"})
+      if (one.contains(key) && !one[key].is_boolean()) return false;
+    return true;
   }
 
   WholeJson& list_;
