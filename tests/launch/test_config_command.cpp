@@ -238,8 +238,9 @@ std::vector<Document> documents() {
   add(true,
       {"model: {hidden_size: 96, num_attention_heads: 6, n_inner: 0, layer_norm_epsilon: 1e-6}",
        "parallelism: {tensor_model_parallel_size: 2, communicator: mpi}", "device: {memory_limit: 4GiB}",
-       "device: {memory_limit: 512 MiB}", "device: {memory_limit: 1048576}", "training: {train_iters: 7}",
-       "optimizer: {lr: 1, clip_grad: 0, beta1: .5}", "logging: {progress: off}",
+       "device: {memory_limit: 1.5GiB}", "device: {memory_limit: 512 MiB}", "device: {memory_limit: 1048576}",
+       "training: {train_iters: 7}", "optimizer: {lr: 1, clip_grad: 0, beta1: .5}",
+       "logging: {progress: off}",
        "optimizer: {groups: [{match: h.0.*, frozen: true}, {match: [wte.weight, '*.bias'], lr: 1e-3}]}",
        "optimizer: {name: adafactor_hf, relative_step: warmup}", "scheduler: {name: step, step_size: 3}",
        ac + "{recompute_granularity: full}", ac + "{mode: selective, recompute: mlp}",
@@ -273,7 +274,7 @@ std::vector<Document> documents() {
               "device: {memory_limit: 4GB}",
               "device: {memory_limit: -1}",
 
-              "device: {memory_limit: 1.5GiB}",
+              "device: {memory_limit: 1.5.5GiB}",
               "optimizer: {lr: 1, learning_rate: 1}",
               "optimizer: {beta1: 1}",
               "optimizer: {lr: fast}",
@@ -299,7 +300,7 @@ std::vector<Document> documents() {
 // Whether the reader accepts each key by itself; what keys are together is not the schema's business.
 std::string reader_says(const Document& document) {
   try {
-    read_config_text("c.yaml", document.text, {"model.pretrained="});  // no such folder here
+    read_config_text("c.yaml", document.text, {"model.pretrained="}, {.cuda = true});  // no such folder here
     return "accepted";
   } catch (const Error& error) {
     return error.what();
