@@ -73,7 +73,7 @@ TEST(OutputFolder, ThatARunReadsFromIsRefused) {
     const Finished refused = place.train(kKeep + words);
     EXPECT_EQ(refused.status, 6) << refused.err;
     for (const std::string& part :
-         {std::string("model.safetensors"), said,
+         {std::string("config.json"), said,
           std::string("name another output_dir, or let them be replaced: overwrite: true, or --overwrite")})
       EXPECT_NE(refused.err.find(part), std::string::npos) << refused.err;
     EXPECT_EQ(content(place, "out/model.safetensors"), model);
