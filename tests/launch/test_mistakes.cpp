@@ -38,7 +38,8 @@ constexpr Mistake kInTheFile[] = {
     {"data: {test_size: 0.2}",
      "'test_size' is a key of datasets; not supported: evaluation.path names a file of its own"},
     {"optimizer: {alpha: 1}", "unknown key 'alpha' in section 'optimizer'"},
-    {"logging: {report_to: [[none]]}", "logging.report_to: expected a list of texts, and entry 1 is a list"},
+    {"logging: {report_to: [[none]]}", "logging.report_to: for 'none' write report_to: []"},
+    {"logging: {report_to: [[jsonl]]}", "logging.report_to: expected a list of texts, and entry 1 is a list"},
     {"greater_is_better: false",
      "'greater_is_better' is a key of Transformers; leave it out: it follows from "
      "evaluation.metric_for_best_model"},
@@ -167,8 +168,7 @@ constexpr Mistake kInTheFile[] = {
      "'per_device_eval_batch_size' is a key of Transformers; leave it out: an evaluation has "
      "micro-batches of the training's size"},
     {"training: {batch_size: 8}",
-     "'batch_size' is a key of PyTorch; write micro_batch_size: 8, sequences of a rank and a "
-     "pass, or global_batch_size: 8, of a step, in section 'training'"},
+     "'batch_size' of torchtitan is training.micro_batch_size here; write micro_batch_size: 8"},
     {"training: {train_batch_size: auto}",
      "training.global_batch_size: for 'auto' write global_batch_size: 0"},
     {"lr: 1e-4",
@@ -237,7 +237,8 @@ constexpr Mistake kInTheFile[] = {
      "training.compile: 'true': it is of the lengths of data.padding; leave it out: programs "
      "are always compiled"},
     {"validation: {enable: true, freq: 100}",
-     "'enable' is a key of torchtitan; write how many steps lie between two; 0 is never"},
+     "'enable' is a key of torchtitan; write how many steps or epochs lie between two: every_steps or "
+     "every_epochs; 0 is never"},
     {"activation_checkpoint: {mode: selective}",
      "'mode' is a key of torchtitan; write mode: every_k and k, or mode: selective and "
      "recompute, in section 'activation_checkpointing'"},
