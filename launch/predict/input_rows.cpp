@@ -26,7 +26,8 @@ bool is_json_list(const Json& value) { return value.is_array(); }
 InputRows::InputRows(const Config& config, const OpenedData& data) : places_(data.rows) {
   const DataFormat format = config.evaluation.format;
   const std::optional<TableFormat> table = table_format(format);
-  if (places_.empty() || (!table && format != DataFormat::kJsonl)) return;
+  if (!table && format != DataFormat::kJsonl) places_.clear();  // of other formats nothing is shown again
+  if (places_.empty()) return;
   for (const std::string& path : files_of_data(format, config.evaluation.path)) {
     File& file = files_.emplace_back();
     if (table) {
