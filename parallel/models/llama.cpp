@@ -108,7 +108,8 @@ void translate_rope(nlohmann::json& document) {
 // Where there is a list of what each layer attends to, it decides which of them have a window.
 void translate_layer_types(nlohmann::json& document) {
   const auto types = document.find("layer_types");
-  if (types == document.end() || !types->is_array() || !document.contains("use_sliding_window")) return;
+  const auto windows = document.find("use_sliding_window");
+  if (types == document.end() || !types->is_array() || windows == document.end() || *windows != true) return;
   const auto windowed = std::find(types->begin(), types->end(), "sliding_attention");
   document["max_window_layers"] = static_cast<int64_t>(windowed - types->begin());
 }
