@@ -38,7 +38,6 @@ constexpr Mistake kInTheFile[] = {
     {"data: {test_size: 0.2}",
      "'test_size' is a key of datasets; not supported: evaluation.path names a file of its own"},
     {"optimizer: {alpha: 1}", "unknown key 'alpha' in section 'optimizer'"},
-    {"logging: {report_to: [[none]]}", "logging.report_to: for 'none' write report_to: []"},
     {"logging: {report_to: [[jsonl]]}", "logging.report_to: expected a list of texts, and entry 1 is a list"},
     {"greater_is_better: false",
      "'greater_is_better' is a key of Transformers; leave it out: it follows from "
