@@ -81,7 +81,9 @@ TEST_P(Extremes, EndInSecondsAndInAGibibyte) {
   Process process(limited + GetParam().words, place.folder().path());
   const Finished finished = process.wait(Workplace::kBound);
   EXPECT_EQ(finished.status, GetParam().status) << finished.out << finished.err;
-  EXPECT_EQ(finished.status != 0, !finished.err.empty()) << finished.err;
+  // What fails says why, and what does not fit in this machine is warned of.
+  const bool warned = finished.err.starts_with("recollect: warning: the run needs ");
+  EXPECT_EQ(finished.status != 0, !finished.err.empty() && !warned) << finished.err;
 }
 
 // Padded to as many lengths as there are.
