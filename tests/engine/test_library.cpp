@@ -249,7 +249,8 @@ TEST_F(LibraryTest, ItsPartsComeFromItsOwnFolder) {
   const std::string file = place_version("toolkit/lib64", 91900);
   const std::string command =
       "LD_LIBRARY_PATH=" + folder_.path() + "/system CUDA_HOME=" + folder_.path() +
-      "/toolkit RECOLLECT_NVIDIA_LIBRARIES= " + fs::read_symlink("/proc/self/exe").string() +
+      "/toolkit RECOLLECT_NVIDIA_LIBRARIES= GTEST_TOTAL_SHARDS=1 GTEST_SHARD_INDEX=0 " +
+      fs::read_symlink("/proc/self/exe").string() +
       " --gtest_also_run_disabled_tests --gtest_filter=LibraryInAProcess.*";
   FILE* process = popen(command.c_str(), "r");
   ASSERT_NE(process, nullptr);
