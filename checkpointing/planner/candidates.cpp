@@ -243,7 +243,7 @@ std::vector<DraftPlan> seeds_of(const std::vector<Candidate>& known, const Bound
 
 }  // namespace
 
-// Of those that let nothing wait elsewhere.
+// Of the candidates whose saved activations all stay on the device.
 static uint64_t least_device(std::vector<Candidate> known, const BoundMaker& bounds) {
   constexpr std::size_t kLookedAt = 16;
   const auto end = known.begin() + static_cast<std::ptrdiff_t>(std::min(kLookedAt, known.size()));
@@ -287,7 +287,7 @@ std::vector<Candidate> list_within(const Surroundings& of, const BoundMaker& bou
     work -= allowed;
     std::vector<Candidate> met = climb.from(seed, device, allowed);
     work += allowed;
-    // What a run takes is a budget that works.
+    // The bytes that a program takes are a budget that it fits.
     std::erase_if(met, [&](const Candidate& c) { return c.bounds.device < least; });
     const bool is_better = !met.empty() && met.back().bounds.seconds < best.bounds.seconds;
     if (is_better) best = met.back();

@@ -187,7 +187,7 @@ struct PlanClimb::Way {
 
   double room() const { return static_cast<double>(device) - static_cast<double>(now.bounds.device); }
 
-  // What a move is worth: over the budget few seconds for its bytes, within it many.
+  // The rank of a move: over the budget the fewest seconds for its bytes come first, within it the most.
   double worth(double seconds, double bytes) const {
     const double step = 0.02 * std::abs(room()) + 1;
     if (room() < 0) return std::min(-bytes, -room()) / (std::max(seconds, 0.0) + 1e-4 * now.bounds.seconds);
