@@ -144,7 +144,10 @@ void Preemption::end_at_once(int signal, const std::string& why) {
                                                             : "ended by a second SIGUSR1");
   ::signal(signal, SIG_DFL);
   ::raise(signal);  // of this thread, which still holds it
-  pthread_sigmask(SIG_UNBLOCK, &signals_, nullptr);
+  sigset_t only;    // another one that waits would end the process first, in its name
+  sigemptyset(&only);
+  sigaddset(&only, signal);
+  pthread_sigmask(SIG_UNBLOCK, &only, nullptr);
   ::_exit(128 + signal);
 }
 
