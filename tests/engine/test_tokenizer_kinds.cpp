@@ -141,6 +141,22 @@ TEST_F(TokenizerKinds, DamagedPartsAreNamed) {
   refuses("prefixes", "/added_tokens/0/lstrip", 1, {"added_tokens[0].lstrip is neither true nor false"});
 }
 
+// "#XXXXX" has two ways of equal score by the numbers that `tokenizers` reads, which takes X, X, XXX; by the doubles that are
+// nearest to what is written X, XXX, X would be better.
+TEST_F(TokenizerKinds, ScoresAreReadAsTokenizersReadsThem) {
+  json file = kind_goldens()["files"]["unigram_whole"];
+  for (const char* key : {"normalizer", "pre_tokenizer", "post_processor", "decoder"}) file[key] = nullptr;
+  file["added_tokens"] = json::array();
+  file["model"]["unk_id"] = 0;
+  file["model"]["vocab"] = json::parse(
+      R"([["<unk>", 0.0], ["#", -4.765445269907785], ["X", -9.930837306924019], ["XXX", -11.7922180946071]])");
+  const auto tokenizer = load(file);
+  EncodingMemory memory;
+  std::vector<uint32_t> ids;
+  tokenizer->encode("#XXXXX", memory, ids);
+  EXPECT_EQ(ids, (std::vector<uint32_t>{1, 2, 2, 3}));
+}
+
 TEST_F(TokenizerKinds, ATokenThatNothingStandsForIsAnErrorOfTheText) {
   json file = kind_goldens()["files"]["unigram_whole"];
   file["model"]["unk_id"] = nullptr;

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <utility>
@@ -48,6 +51,44 @@ std::vector<UsualToken> usual_tokens(TokenizerClass choice) {
     default:
       return {};
   }
+}
+
+// The number that `tokenizers` reads for one that was written with the fewest digits: its parser (serde_json) divides the
+// digits, rounded to a double, by a power of ten, which is up to one unit in the last place away from the nearest double.
+double as_serde_reads(double nearest) {
+  char text[32];
+  const char* const end =
+      std::to_chars(text, text + sizeof text, std::abs(nearest), std::chars_format::scientific).ptr;
+  uint64_t digits = 0;
+  int exponent = 0, power = 0;
+  const char* at = text;
+  for (bool fraction = false; *at != 'e'; ++at) {
+    if (*at == '.') {
+      fraction = true;
+      continue;
+    }
+    digits = digits * 10 + static_cast<uint64_t>(*at - '0');
+    exponent -= fraction ? 1 : 0;
+  }
+  std::from_chars(at[1] == '+' ? at + 2 : at + 1, end, power);
+  exponent += power;
+  constexpr int kLargestPower = 308;
+  if (std::abs(exponent) > kLargestPower) return nearest;
+  const std::string written = fmt::format("1e{}", std::abs(exponent));
+  double scale = 0;
+  std::from_chars(written.data(), written.data() + written.size(), scale);
+  const double read = static_cast<double>(digits);
+  return std::copysign(exponent < 0 ? read / scale : read * scale, nearest);
+}
+
+// Of Unigram: two ways to part a word whose sums of scores differ in the last place only are chosen between as there.
+void read_scores_as_serde(WholeJson& whole) {
+  if (!whole.is_object() || !whole.contains("model") || !whole["model"].is_object()) return;
+  const auto vocabulary = whole["model"].find("vocab");
+  if (vocabulary == whole["model"].end() || !vocabulary->is_array()) return;
+  for (WholeJson& one : *vocabulary)
+    if (one.is_array() && one.size() == 2 && one[1].is_number_float())
+      one[1] = as_serde_reads(one[1].get<double>());
 }
 
 bool is_word_piece(const WholeJson& model) {
@@ -119,7 +160,7 @@ class FolderReader {
   explicit FolderReader(const std::string& file) : file_(file), is_sentencepiece_(file.ends_with(".model")) {
     WholeJson json;
     const std::string text = file.ends_with(".json") ? InputFile(file).text() : "";
-    if (file.ends_with(".json")) json = parse_strict_json(text, file);
+    if (file.ends_with(".json")) read_scores_as_serde(json = parse_strict_json(text, file));
     if (is_sentencepiece_) json = tokenizer_json_of_sentencepiece(InputFile(file).text(), file);
     from_json_ = json.is_object() && json.contains("model") && json["model"].is_object();
     beside_ = read_files_beside(file, from_json_ ? &json : nullptr);
