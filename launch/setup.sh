@@ -45,8 +45,13 @@ can_fuzz() {
 build() {
   preset=$1
   shift
+  if [ "$preset" = bundle ] && ! command -v nvcc >/dev/null; then
+    echo "building for CPUs alone: there is no nvcc" >&2
+    cmake_options="${cmake_options:-} -DRECOLLECT_CUDA=OFF"
+    cuda=no
+  fi
   # What the CUDA backend's attention is made with is in no Debian package; a build without it has a slower one.
-  case $preset in cuda*) launch/fetch_cudnn_frontend.sh || echo "building without cuDNN's attention" >&2 ;; esac
+  case $preset${cuda:-} in cuda* | bundle) launch/fetch_cudnn_frontend.sh || echo "building without cuDNN's attention" >&2 ;; esac
   [ -f "build/$preset/build.ninja" ] || cmake --preset "$preset" ${cmake_options:-} >/dev/null
   cmake --build --preset "$preset" ${1:+--target "$@"}
 }

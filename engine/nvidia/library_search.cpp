@@ -125,11 +125,16 @@ SearchEnvironment SearchEnvironment::of_process() {
   if (e.cuda_home.empty()) e.cuda_home = variable("CUDA_PATH");
   e.path = variable("PATH");
   e.home = variable("HOME");
+  std::error_code error;
+  e.program = fs::read_symlink("/proc/self/exe", error).string();
   return e;
 }
 
 SearchPlaces search_places(const SearchEnvironment& e) {
   Places then;
+  // Of a wheel: site-packages/recollect/bin/recollect, whatever environment is activated.
+  const fs::path package = fs::path(e.program).parent_path().parent_path();
+  if (package.filename() == "recollect") then.add_packages(package.parent_path());
   if (!e.virtual_env.empty()) then.add_python(e.virtual_env);
   if (!e.conda.empty()) then.add_python(e.conda);
   add_python_on_path(e.path, then);

@@ -16,6 +16,7 @@ struct SearchEnvironment {
   std::string cuda_home;    // CUDA_HOME, else CUDA_PATH
   std::string path;         // PATH
   std::string home;         // HOME
+  std::string program;      // the running program's own file
   std::string root;         // before every fixed place: "" outside of tests
 
   static SearchEnvironment of_process();
@@ -26,7 +27,7 @@ struct SearchPlaces {
   std::vector<std::string> then;   // after it: pip's nvidia/*/lib folders, then the CUDA toolkits
 };
 
-// pip's folders: those of VIRTUAL_ENV, CONDA_PREFIX, the python3 on PATH, the home folder, the system. Of
+// pip's folders: that of a program that pip has installed, those of VIRTUAL_ENV, CONDA_PREFIX, the python3 on PATH, the home folder, the system. Of
 // several toolkits or versions of Python the newest comes first.
 SearchPlaces search_places(const SearchEnvironment& environment);
 

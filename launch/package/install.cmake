@@ -1,15 +1,10 @@
 # What `cmake --install` puts where people look for programs: the program, what it writes of itself (its manual page, and
-# completions for three shells), configurations, examples and documents. A build with CUDA is a bundle
-# (tests/gpu/bundle.cmake); there, `cmake --install BUILD --component program` installs this.
-set(apart)
-if(RECOLLECT_CUDA)
-  set(apart EXCLUDE_FROM_ALL)
-endif()
+# completions for three shells), configurations, examples and documents.
 
-install(TARGETS recollect RUNTIME DESTINATION bin COMPONENT program ${apart})
-install(DIRECTORY configs DESTINATION share/recollect COMPONENT program ${apart})
-install(FILES README.md CHANGELOG.md LICENSE DESTINATION share/doc/recollect COMPONENT program ${apart})
-install(DIRECTORY docs examples DESTINATION share/doc/recollect USE_SOURCE_PERMISSIONS COMPONENT program ${apart})
+install(TARGETS recollect RUNTIME DESTINATION bin)
+install(DIRECTORY configs DESTINATION share/recollect)
+install(FILES README.md CHANGELOG.md LICENSE DESTINATION share/doc/recollect)
+install(DIRECTORY docs examples DESTINATION share/doc/recollect USE_SOURCE_PERMISSIONS)
 install(CODE [[
   function(install_printed folder name)  # what the program prints, given the words that follow
     set(made "${CMAKE_CURRENT_LIST_DIR}/printed/${folder}/${name}")
@@ -23,4 +18,4 @@ install(CODE [[
   install_printed(zsh/site-functions _recollect completion zsh)
   if("${CMAKE_INSTALL_PREFIX}" MATCHES "/usr$")  # where Debian's zsh looks
     install_printed(zsh/vendor-completions _recollect completion zsh)
-  endif()]] COMPONENT program ${apart})
+  endif()]])

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Trains the same in two builds, step by step in turn, and prints how long the second one's steps take: a markdown table.
 
-    python3 tests/bench/builds.py build/cpu build/package          # a native build, and the one that runs on every x86-64
+    python3 tests/bench/builds.py build/cpu build/bundle          # a native build, and the one that runs on every x86-64
 
 Always true: both take the same steps of the same data on the same threads, in turn (in_turn.py); a figure is the median over all
 steps of the second one's time over the first one's just before it. Losses that differ are told: kernels of the same level

@@ -143,9 +143,11 @@ TEST_F(LibraryTest, PlacesAreTriedInOrder) {
   environment_.path = place("nothing") + ":" + place_python("python/bin");
   environment_.home = folder_.path() + "/home";
   environment_.cuda_home = folder_.path() + "/toolkit";
+  environment_.program = folder_.path() + "/wheel/site-packages/recollect/bin/recollect";
   std::vector<std::string> files;
   for (const char* folder :
-       {"named", "also", "venv/lib/python3.12/site-packages/nvidia/cu13/lib",
+       {"named", "also", "wheel/site-packages/nvidia/cudnn/lib",
+        "venv/lib/python3.12/site-packages/nvidia/cu13/lib",
         "venv/lib/python3.9/site-packages/nvidia/cu13/lib",
         "conda/lib/python3.11/site-packages/nvidia/cublas/lib",
         "python/lib/python3.11/site-packages/nvidia/cublas/lib",

@@ -4,7 +4,7 @@
 # as two ranks. Needs root, and the network. Without a first word: what launch/package/build.sh has made.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-package=$(realpath "${1:-$(ls build/package/recollect_*.deb)}")
+package=$(realpath "${1:-$(ls build/bundle/recollect_*.deb)}")
 suite=${2:-bookworm}
 [ "$(id -u)" -eq 0 ] || { echo "needs root" >&2; exit 2; }
 command -v debootstrap >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends debootstrap; }

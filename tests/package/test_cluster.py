@@ -127,7 +127,7 @@ class Images(unittest.TestCase):
         self.assertTrue(definition.startswith("Bootstrap: "), "Apptainer wants it first")
         _, sections = sections_of(definition)
         # A folder that is made, since its name ends with a slash; sources are relative to where apptainer is started.
-        self.assertEqual(sections["files"].split(), ["build/package/recollect_*.deb", "/packages/"])
+        self.assertEqual(sections["files"].split(), ["build/bundle/recollect_*.deb", "/packages/"])
         docker = (ROOT / "launch/package/Dockerfile").read_text()
         image = docker[docker.rindex("\nFROM "):]
         commands = re.search(r"^RUN ((?:.*\\\n)*.*)$", image, re.M)[1].replace("\\\n", " ").split("&&")
@@ -138,7 +138,7 @@ class Images(unittest.TestCase):
 
     def test_both_images_install_what_build_sh_makes(self):
         for path in (CLUSTER / "recollect.def", ROOT / "launch/package/Dockerfile"):
-            self.assertIn("build/package/recollect_*.deb", path.read_text(), path)
+            self.assertIn("build/bundle/recollect_*.deb", path.read_text(), path)
         docker = (ROOT / "launch/package/Dockerfile").read_text()
         self.assertEqual(json.loads(re.search(r"^ENTRYPOINT (.*)$", docker, re.M)[1]), ["recollect"])
         self.assertEqual(re.findall(r"^(?!#| |[A-Z]+ )\S+", docker, re.M), [])

@@ -5,6 +5,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -192,6 +193,18 @@ class Wheel(unittest.TestCase):
         self.assertEqual(self.build.platform_of(pathlib.Path(sys.argv[1])), f"linux_{machine}")
 
     @unittest.skipIf(len(sys.argv) < 3, "no portable program is built here")
+    def test_with_cuda_offers_what_the_program_opens(self):
+        self.assertNotIn("nvidia", self.build.metadata_of("1.0", has_cuda=False))
+        lines = self.build.metadata_of("1.0", has_cuda=True).splitlines()
+        self.assertIn("Provides-Extra: cuda", lines)
+        wanted = [line for line in lines if line.startswith("Requires-Dist: ")]
+        self.assertEqual(len(wanted), 4)
+        self.assertTrue(all(line.endswith('; extra == "cuda"') for line in wanted), wanted)
+        sources = "".join((SOURCE / "engine/nvidia" / name).read_text() for name in ("library.cpp", "library.h"))
+        for library, package in (("Cudnn", "cudnn-cu13"), ("Nccl", "nccl-cu13")):
+            oldest = int(re.search(rf"kOldest{library} = (\d+)", sources)[1])
+            self.assertTrue(any(f"nvidia-{package}>={oldest // 10000}.{oldest // 100 % 100}," in line for line in wanted))
+
     def test_of_an_old_c_library_alone_is_for_all_that_have_it(self):
         tag = self.build.platform_of(pathlib.Path(sys.argv[2]))
         self.assertRegex(tag, r"^manylinux_2_(1[7-9]|2\d|30|31)_x86_64$")

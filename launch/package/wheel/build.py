@@ -18,6 +18,8 @@ import zipfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 OF_THE_C_LIBRARY = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "ld-linux-x86-64.so.2"}
+# What a program with the CUDA backend opens (engine/nvidia/library.cpp), and cuDNN's engines that are compiled where they run.
+OF_CUDA = ["nvidia-cublas>=13,<14", "nvidia-cuda-nvrtc>=13,<14", "nvidia-cudnn-cu13>=9.16,<10", "nvidia-nccl-cu13>=2.28,<3"]
 OLDEST_GLIBC = (2, 17)  # pip of any age knows it
 EXECUTABLE, READABLE = 0o755, 0o644
 
@@ -37,7 +39,9 @@ def platform_of(program):
     return f"manylinux_{newest[0]}_{newest[1]}_{machine}"
 
 
-def metadata_of(version):
+def metadata_of(version, has_cuda):
+    extra = "Provides-Extra: cuda\n" if has_cuda else ""
+    extra += "".join(f'Requires-Dist: {package}; extra == "cuda"\n' for package in OF_CUDA if has_cuda)
     return f"""Metadata-Version: 2.1
 Name: recollect
 Version: {version}
@@ -45,21 +49,21 @@ Summary: training of transformers whose activations do not fit in memory
 Requires-Python: >=3.9
 Classifier: Operating System :: POSIX :: Linux
 Classifier: Typing :: Typed
-Description-Content-Type: text/plain
+{extra}Description-Content-Type: text/plain
 
 The program `recollect`, and a module that runs it and reads what it writes: recollect.estimate, recollect.train,
 recollect.load. `python -m recollect` and the script `recollect` are the program itself.
 """
 
 
-def files_of(program, version, tag):
+def files_of(program, version, tag, has_cuda):
     """(name in the wheel, content, mode), but for RECORD."""
     info = f"recollect-{version}.dist-info"
     for path in sorted((HERE / "recollect").iterdir()):
         if path.suffix == ".py" or path.name == "py.typed":
             yield f"recollect/{path.name}", path.read_bytes(), READABLE
     yield "recollect/bin/recollect", program.read_bytes(), EXECUTABLE
-    yield f"{info}/METADATA", metadata_of(version).encode(), READABLE
+    yield f"{info}/METADATA", metadata_of(version, has_cuda).encode(), READABLE
     wheel = f"Wheel-Version: 1.0\nGenerator: recollect\nRoot-Is-Purelib: false\nTag: {tag}\n"
     yield f"{info}/WHEEL", wheel.encode(), READABLE
     yield f"{info}/entry_points.txt", b"[console_scripts]\nrecollect = recollect.__main__:main\n", READABLE
@@ -79,7 +83,9 @@ def record_line(name, content):
 
 
 def build(program, folder):
-    version = output_of(program, "--version").split()[1].rstrip(",")
+    about = output_of(program, "--version")
+    version = about.split()[1].rstrip(",")
+    has_cuda = re.search(r"^backends.*\bcuda\b", about, re.M) is not None
     tag = f"py3-none-{platform_of(program)}"
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"recollect-{version}-{tag}.whl"
@@ -90,7 +96,7 @@ def build(program, folder):
         record = ""
         made = pathlib.Path(temporary) / path.name
         with zipfile.ZipFile(made, "w") as archive:
-            for name, content, mode in files_of(stripped, version, tag):
+            for name, content, mode in files_of(stripped, version, tag, has_cuda):
                 add(archive, name, content, mode)
                 record += record_line(name, content)
             name = f"recollect-{version}.dist-info/RECORD"
