@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <optional>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -12,6 +13,7 @@
 #include "comm/agree.h"
 #include "engine/core/duration.h"
 #include "engine/core/printable.h"
+#include "engine/data/tokenizer/decode_stream.h"
 #include "engine/io/json.h"
 #include "engine/io/standard_output.h"
 #include "launch/config/saved_model.h"
@@ -41,33 +43,25 @@ struct Continuation {
   double first = 0, others = 0;  // seconds to the first token, and for all others together
 };
 
-// On a terminal the words come as they are made; elsewhere when all are. A character may take several tokens:
-// what is none yet waits.
+// On a terminal the words come as they are made; elsewhere when all are.
 class Printer {
  public:
-  Printer(const TextCodec& codec, bool streams) : codec_(codec), streams_(streams) {}
+  Printer(const TextCodec& codec, bool streams) : codec_(codec), streams_(streams) { begin(); }
 
-  void begin() { shown_ = 0; }
-  void show(const std::vector<int32_t>& ids, bool all) {
-    if (!streams_ && !all) return;
-    const std::string text = codec_.decode(ids);
-    constexpr std::string_view kNoCharacter = "\xef\xbf\xbd";
-    std::size_t end = text.size();
-    while (!all && end >= kNoCharacter.size() &&
-           std::string_view(text).substr(0, end).ends_with(kNoCharacter))
-      end -= kNoCharacter.size();
-    if (end > shown_) {
-      const std::string part = text.substr(shown_, end - shown_);
-      put_text(stdout, streams_ ? printable_lines(part) : part);
-      shown_ = end;
-    }
-    if (all) put_text(stdout, "\n");
+  void begin() {
+    stream_.emplace([this](const std::vector<int32_t>& ids) { return codec_.decode(ids); });
+  }
+  void show(int32_t id) {
+    if (streams_) put_text(stdout, printable_lines(stream_->add(id)));
+  }
+  void end(const std::vector<int32_t>& ids) {
+    put_text(stdout, (streams_ ? printable_lines(stream_->rest()) : codec_.decode(ids)) + "\n");
   }
 
  private:
   const TextCodec& codec_;
   bool streams_;
-  std::size_t shown_ = 0;  // bytes
+  std::optional<DecodeStream> stream_;
 };
 
 std::string memory_text(const MemoryLedger& predicted, const MemoryLedger* measured) {
@@ -126,8 +120,7 @@ void read_latest(Generator& generator, const std::vector<int32_t>& sequence, std
 
 // `shown` after every token.
 Continuation continue_prompt(Generator& generator, Sampler& sampler, const Prompt& prompt, uint64_t number,
-                             const std::vector<int32_t>& ends,
-                             const std::function<void(const std::vector<int32_t>&)>& shown) {
+                             const std::vector<int32_t>& ends, const std::function<void(int32_t)>& shown) {
   Continuation made;
   made.ids.reserve(static_cast<std::size_t>(prompt.new_tokens));
   std::vector<int32_t> sequence = prompt.ids;
@@ -143,7 +136,7 @@ Continuation continue_prompt(Generator& generator, Sampler& sampler, const Promp
     sequence.push_back(id);
     if (made.ids.size() == 1) first = Steady::now();
     made.ended = std::find(ends.begin(), ends.end(), id) != ends.end();
-    shown(made.ids);
+    shown(id);
     if (made.ended || static_cast<int64_t>(made.ids.size()) == prompt.new_tokens) break;
     read_latest(generator, sequence, 1);
   }
@@ -236,11 +229,10 @@ void generate_rank(const GenerateOptions& options, Communicator& world) {
       if (prompts.size() > 1) put_text(stdout, fmt::format("{}> {}\n", i > 0 ? "\n" : "", prompts[i].text));
       printer->begin();
     }
-    const Continuation made =
-        continue_prompt(generator, sampler, prompts[i], i, ends, [&](const std::vector<int32_t>& ids) {
-          if (printer) printer->show(ids, false);
-        });
-    if (printer) printer->show(made.ids, true);
+    const Continuation made = continue_prompt(generator, sampler, prompts[i], i, ends, [&](int32_t id) {
+      if (printer) printer->show(id);
+    });
+    if (printer) printer->end(made.ids);
     if (first && options.json)
       put_text(stdout, continuation_json(prompts[i], made, codec->decode(made.ids), generator));
     if (first && options.verbose && made.ids.size() > 1)

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/data/tokenizer/decode_stream.h"
 #include "engine/data/tokenizer/tokenizer.h"
 #include "tests/engine/expect_error.h"
 #include "tests/engine/temporary_folder.h"
@@ -73,6 +74,34 @@ TEST_F(TokenizerKinds, MakeOfOddTextsWhatTokenizersDoes) {
     }
     EXPECT_EQ(wrong, 0u) << name;
   }
+}
+
+TEST_F(TokenizerKinds, DecodeTokenByTokenAsTokenizersDoes) {
+  const json& golden = kind_goldens();
+  std::size_t compared = 0;
+  for (const auto& [name, file] : golden["files"].items()) {
+    const auto tokenizer = load(file);
+    EncodingMemory memory;
+    const std::string expected = golden["streams"][name];
+    const std::vector<std::string> texts = test::odd_texts_of_kinds(expected.size() / 4);
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      if (expected.substr(4 * i, 4) == "----") continue;
+      DecodeStream stream([&](const std::vector<int32_t>& ids) {
+        return tokenizer->decode(std::vector<uint32_t>(ids.begin(), ids.end()), true);
+      });
+      std::vector<uint32_t> ids;
+      tokenizer->encode(texts[i], memory, ids);
+      std::string parts, whole;
+      for (std::size_t k = 0; k < ids.size(); ++k) {
+        const std::string part = stream.add(static_cast<int32_t>(ids[k]));
+        parts.append(k > 0 ? "|" : "") += part;
+        whole += part;
+      }
+      ASSERT_EQ(fnv(parts).substr(0, 4), expected.substr(4 * i, 4)) << name << ": " << json(texts[i]);
+      ++compared;
+    }
+  }
+  EXPECT_GT(compared, 150 * golden["files"].size());
 }
 
 // The tokenizers of whole texts, too, are cut at blanks: memory stays flat.

@@ -20,7 +20,7 @@ from make_tokenizer_goldens import FOLDER, RANGES, SENTENCES, SNIPPETS, Random, 
 from make_tokenizer_pairs import PARTS
 
 KINDS = FOLDER / "kinds"
-COUNT = 1000
+COUNT, STREAMED = 1000, 200
 LLAMA3 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 QWEN2 = LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
 GPT4 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+"
@@ -253,13 +253,24 @@ def all_kinds() -> dict[str, Tokenizer]:
     return byte_level_kinds() | sentencepiece_kinds() | unigram_kinds() | word_kinds()
 
 
+def stream_record(tokenizer: Tokenizer, text: str) -> str:
+    """Four digits of what decoding token by token gives, part by part; "----" where `tokenizers` ends with an error."""
+    stream = decoders.DecodeStream(skip_special_tokens=True)
+    try:
+        parts = [stream.step(tokenizer, i) or "" for i in tokenizer.encode(text, add_special_tokens=False).ids]
+    except Exception:  # the package's own, "Invalid prefix encountered"
+        return "----"
+    return fnv("|".join(parts).encode())[:4]
+
+
 def main() -> None:
     KINDS.mkdir(parents=True, exist_ok=True)
     texts = odd_texts(COUNT)
-    golden = {"tokenizers": tokenizers.__version__, "text": fnv("\n".join(texts).encode()), "files": {}, "digests": {}}
+    golden = {"tokenizers": tokenizers.__version__, "text": fnv("\n".join(texts).encode()), "files": {}, "digests": {}, "streams": {}}
     for name, tokenizer in all_kinds().items():
         golden["files"][name] = json.loads(tokenizer.to_str(pretty=False))
         golden["digests"][name] = "".join(record(tokenizer, text)[:4] for text in texts)
+        golden["streams"][name] = "".join(stream_record(tokenizer, text) for text in texts[:STREAMED])
     (KINDS / "kinds.json").write_text(json.dumps(golden, ensure_ascii=False, separators=(",", ":")) + "\n")
 
 

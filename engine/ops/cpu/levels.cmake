@@ -4,6 +4,7 @@
 # the linker to choose one, are dissolved, and why all other names become local; those that GCC calls unique would not.
 # Sums are fetched ahead to be written (PREFETCHW), which every processor with AVX2 knows or passes over, though no level of
 # x86-64 has it: without it what fetches them leaves them shared.
+set(baseline_options -march=x86-64)
 set(avx2_options -march=x86-64-v3 -mprfchw)
 set(avx512_options -march=x86-64-v4 -mprfchw)
 set(avx512_bf16_options -march=x86-64-v4 -mprfchw -mavx512bf16)
