@@ -102,7 +102,7 @@ def main() -> None:
     print(f"| tokenizer | MB/s of a core | `tokenizers` | ratio | MB/s, {cores} threads | MB resident, a tenth | all | ids |")
     print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |")
     with tempfile.TemporaryDirectory() as folder:
-        same = [measure(arguments.binary, text, one, Path(folder), arguments.rounds) for one in arguments.tokenizers]
+        same = [measure(arguments.binary.resolve(), text, one, Path(folder), arguments.rounds) for one in arguments.tokenizers]
     sys.exit(0 if all(same) else 1)
 
 
