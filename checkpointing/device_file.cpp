@@ -142,15 +142,11 @@ void read_rates(Entries& given, const std::string& path, DeviceModel& device) {
   }
 }
 
-DeviceModel read_file(const std::string& path) {
-  Entries given(path, {}, "");
-  std::string text;
-  if (const std::string why = read_file_text(path, kMaxDocumentBytes, text); !why.empty())
-    throw given.wrong(why);
+DeviceModel read_text(const std::string& path, const std::string& text) {
   Problems problems;
   const YamlNode root = parse_document(path, text, problems);
-  problems.raise(given.wrong("").hint());
-  given = Entries(path, root, "the file");
+  problems.raise(Entries(path, {}, "").wrong("").hint());
+  Entries given(path, root, "the file");
   DeviceModel device{.name = path};
   given.take("name");
   if (const int64_t version = given.count("version"); version > kNewestVersion)
@@ -175,6 +171,13 @@ DeviceModel read_file(const std::string& path) {
     }
   given.end();
   return device;
+}
+
+DeviceModel read_file(const std::string& path) {
+  std::string text;
+  if (const std::string why = read_file_text(path, kMaxDocumentBytes, text); !why.empty())
+    throw Entries(path, {}, "").wrong(why);
+  return read_text(path, text);
 }
 
 // Every rate as it is told to people and compared.
@@ -218,6 +221,9 @@ std::string describe(const DeviceModel& device) {
     return fmt::format(
         "{}, a preset: an order of magnitude, not this machine (`recollect calibrate` measures it)",
         device.name);
+  if (device.name == kRatesOfMachine)
+    return fmt::format("{}, measured within a second (`recollect calibrate` takes longer and knows more)",
+                       device.name);
   if (device.threads == 0 && !device.kernels.empty())
     return fmt::format("{}, measured on a GPU", device.name);
   if (device.threads == 0)
@@ -248,6 +254,10 @@ DeviceModel read_device_model(const std::string& name_or_path) {
   std::error_code ignored;
   return std::filesystem::is_regular_file(name_or_path, ignored) ? read_file(name_or_path)
                                                                  : device_preset(name_or_path);
+}
+
+DeviceModel device_model_of(const std::string& path, const std::string& text) {
+  return read_text(path, text);
 }
 
 void check_device_models_agree(const DeviceModel& device, Communicator& communicator) {

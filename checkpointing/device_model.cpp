@@ -317,6 +317,8 @@ DeviceModel device_preset(std::string_view name) {
 
 bool is_preset(const DeviceModel& device) { return preset_called(device.name) != nullptr; }
 
+bool tells_times(std::string_view device) { return device != kPresets[0].name; }
+
 std::string rates_of(const std::string& device) {
   return preset_called(device) ? "the preset " + device : device;
 }

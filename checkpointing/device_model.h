@@ -76,4 +76,9 @@ bool is_preset(const DeviceModel& device);
 // Whose rates a predicted time goes by, from the name of a model: "the preset cpu", or a file of `recollect calibrate`.
 std::string rates_of(const std::string& device);
 
+// The name of a model that was measured where the program runs, for the times that are shown (launch/doctor/machine_rates.h).
+inline constexpr const char* kRatesOfMachine = "rates of this machine";
+// Whether times by the model of that name are shown: the preset cpu is of no machine in particular.
+bool tells_times(std::string_view device);
+
 }  // namespace recollect

@@ -271,6 +271,7 @@ Layout make_layout(const Graph& graph, const Schedule& schedule, const std::vect
   layout.storage = share_storage(graph, find_uses(graph));
   MemoryLedger::Row persistent{}, elsewhere{};
   layout.ledger.persistent_bytes = place_persistent(graph, MemorySpace::kDevice, layout, persistent);
+  layout.ledger.loaded = persistent;
   const uint64_t host_persistent = place_persistent(graph, MemorySpace::kHost, layout, elsewhere);
   layout.ledger.disk_state_bytes = place_persistent(graph, MemorySpace::kDisk, layout, elsewhere);
   layout.transient_begin = {layout.ledger.persistent_bytes, host_persistent, 0};

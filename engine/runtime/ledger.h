@@ -19,6 +19,7 @@ struct MemoryLedger {
 
   std::array<Row, kPhaseCount> at_peak{};        // [phase][category]
   std::array<std::string, kPhaseCount> peak_op;  // the op that runs at the peak
+  Row loaded{};                                  // [category], when the model is loaded and no step has run
   uint64_t persistent_bytes = 0;                 // parameters, gradients, optimizer, input
   uint64_t transient_bytes = 0;                  // the region that everything else shares
   uint64_t pooled_bytes = 0;                     // of the transient region: what the run-time allocator takes

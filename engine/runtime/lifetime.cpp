@@ -194,6 +194,7 @@ MemoryLedger ledger_of(const Graph& graph, std::vector<Block> blocks, const Tran
       ledger.host_saved_bytes = std::max(ledger.host_saved_bytes, block.offset + block.bytes - host_begin);
     transient.add(block);
   }
+  ledger.loaded = persistent;
   ledger.persistent_bytes = MemoryLedger::sum(persistent);
   ledger.transient_bytes = top - device_begin;
   find_peaks(graph, persistent, transient.merged(), ledger);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What each switch buys in the case of OSLO's tutorial: six rows, predicted for its batch of 128 and, with a smaller batch,
-# measured in a run on four ranks.
+# measured in a run on four ranks; and what is held after forward, where the tutorial measures.
 #
 #   examples/oslo/run.sh [BATCH]     BATCH: sequences of the runs (default 4); 0: no runs
 set -euo pipefail
@@ -17,6 +17,7 @@ number() {
     BEGIN { n = split(path, keys, " ") }
     at < n && index($0, "\"" keys[at + 1] "\":") { at++; if (at == n) { gsub(/[^0-9]/, "", $2); print $2 } }'
 }
+gib() { awk -v bytes="$1" 'BEGIN { printf "%.2f", bytes / 1073741824 }'; }
 mib() { awk -v bytes="$1" 'BEGIN { printf "%.2f", bytes / 1048576 }'; }
 
 ac=activation_checkpointing
@@ -50,6 +51,23 @@ predicted() {
   done
 }
 
+# The tutorial reads its figures when forward is over: no gradients then, no optimizer states, but logits of the whole
+# vocabulary in fp32 twice, as the model returns them and as its loss keeps them.
+after_forward() {
+  local logits=$((2 * 128 * 128 * 50257 * 4)) name words json held
+  echo
+  echo "after forward, GiB of a rank: parameters and activations"
+  printf '%-28s%14s%22s%14s\n' "" "here" "logits held (computed)" "tutorial"
+  for row in "none|12.86" "+ arena|6.68"; do
+    name=${row%%|*}
+    for words in "${rows[@]}"; do [ "${words%%|*}" != "$name" ] || break; done
+    [ "$words" = "$name" ] && words= || words=${words#*|}
+    json=$("$recollect" estimate $config --json $words)
+    held=$(($(number after_forward parameters <<<"$json") + $(number after_forward activations <<<"$json")))
+    printf '%-28s%14s%22s%14s\n' "$name" "$(gib $held)" "$(gib $((held + logits)))" "${row#*|}"
+  done
+}
+
 measured() {
   echo
   echo "measured with batch $batch: bytes of rank 0"
@@ -64,4 +82,5 @@ measured() {
 }
 
 predicted
+after_forward
 [ "$batch" = 0 ] || measured

@@ -17,6 +17,7 @@
 #include "launch/cli/estimate_budgets.h"
 #include "launch/config/data_source.h"
 #include "launch/config/machine_memory.h"
+#include "launch/doctor/machine_rates.h"
 #include "launch/program/compare_budgets.h"
 #include "launch/program/estimate.h"
 #include "launch/program/largest_run.h"
@@ -147,9 +148,17 @@ std::string effect_text(const Estimate& e, const Estimate& none) {
   return text;
 }
 
-std::string time_text(const Estimate& e, const Estimate& none) {
+// `why`: the rates of this machine are not known.
+std::string time_text(const Estimate& e, const Estimate& none, const std::string& why) {
   constexpr std::size_t kLongest = 5;
   const Simulation& s = e.simulation;
+  if (!tells_times(e.device.name))
+    return fmt::format(
+        "step: not predicted in seconds{}{}\n  rates: {}\n  by them a step takes {:.2f} times that of mode "
+        "none, and {:.1f} % "
+        "of it are exposed waits\n",
+        why.empty() ? "" : ": ", why, e.calibration, s.step_seconds / none.simulation.step_seconds,
+        100 * s.total_exposed_seconds() / s.step_seconds);
   std::string text =
       fmt::format("step: {} by {}, of which {} exposed waits for other streams; mode none: {}\n",
                   duration_text(s.step_seconds), rates_of(e.device.name),
@@ -171,21 +180,24 @@ std::string time_text(const Estimate& e, const Estimate& none) {
 std::string lengths_text(const Estimate& e) {
   if (e.lengths.empty()) return {};
   const ByteUnit& unit = unit_for(e.memory.arena_bytes());
-  const DurationUnit& time = duration_unit_for(e.lengths.back().step_seconds);  // the longest
-  std::string text = fmt::format("sequences padded to\n  length    arena, {}{:>12}\n", unit.name,
-                                 fmt::format("step, {}", time.name));
+  const double longest = e.lengths.back().step_seconds;
+  const DurationUnit time =
+      tells_times(e.device.name) ? duration_unit_for(longest) : DurationUnit{"of longest", longest};
+  const std::string step = fmt::format("step, {}", time.name);
+  const auto width = static_cast<int>(std::max<std::size_t>(12, step.size() + 2));
+  std::string text =
+      fmt::format("sequences padded to\n  length    arena, {}{:>{}}\n", unit.name, step, width);
   for (const LengthEstimate& l : e.lengths)
-    text += fmt::format("  {:>6}  {:>11}  {:>10.3f}\n", l.length, unit(l.arena_bytes), time(l.step_seconds));
+    text +=
+        fmt::format("  {:>6}  {:>11}{:>{}.3f}\n", l.length, unit(l.arena_bytes), time(l.step_seconds), width);
   return text;
 }
 
 Json estimate_json(const Estimate& e) {
   const ResidencyReport& r = e.residency;
-  Json json{{"unit", "bytes, seconds"},
-            {"ranks", e.ranks},
-            {"threads_of_a_rank", e.threads},
-            {"mathematics", e.mathematics},
-            {"memory", ledger_json(e.memory)}};
+  Json json{{"unit", "bytes, seconds"},        {"ranks", e.ranks},
+            {"threads_of_a_rank", e.threads},  {"mathematics", e.mathematics},
+            {"memory", ledger_json(e.memory)}, {"after_forward", row_json(e.after_forward)}};
   json["bytes_per_parameter"] = {{"weights", e.parameters.weights},
                                  {"masters", e.parameters.masters},
                                  {"gradients", e.parameters.gradients},
@@ -240,7 +252,7 @@ void warn_of_machine(const Config& config, const Estimate& e) {
     fmt::print(stderr, "recollect: warning: {}\n{}\n", small->what(), small->hint());
 }
 
-void print_one(const Config& config, bool json) {
+void print_one(const Config& config, bool json, const std::string& why) {
   const Estimate e = estimate(config),
                  none = checkpoints(config) ? estimate(without_checkpointing(config), Ranks::kFirst) : e;
   if (json) {
@@ -261,7 +273,7 @@ void print_one(const Config& config, bool json) {
           "memory\n",
           e.threads, e.mathematics);
     fmt::print("{}{}\n{}\n{}{}", phase_table(e.ranks == 1 ? "memory" : "memory of each", e.memory),
-               buffers_text(config, e), effect_text(e, none), time_text(e, none), lengths_text(e));
+               buffers_text(config, e), effect_text(e, none), time_text(e, none, why), lengths_text(e));
   }
   check_limits(config, e.memory);
   warn_of_machine(config, e);
@@ -375,6 +387,8 @@ void estimate_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
                 "ask with --policies, or leave --lengths out");
   check_report_files(chosen.html, chosen.trace);
   resolve_planned_world(config);
+  const bool of_size = std::find(chosen.largest.begin(), chosen.largest.end(), true) != chosen.largest.end();
+  const std::string why = of_size ? "" : learn_machine_rates(config);
   take_memory_of_machine(chosen, config);
   std::optional<BudgetComparison> budgets;
   if (chosen.pareto) budgets = compare_budgets(config);
@@ -384,7 +398,7 @@ void estimate_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
   if (budgets) return print_pareto(*budgets, chosen.json);
   for (std::size_t i = 0; i < chosen.largest.size(); ++i)
     if (chosen.largest[i]) return print_largest(config, static_cast<RunSize>(i), chosen.json);
-  print_one(config, chosen.json);
+  print_one(config, chosen.json, why);
 }
 
 }  // namespace recollect

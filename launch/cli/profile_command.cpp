@@ -12,6 +12,7 @@
 #include "engine/io/output_file.h"
 #include "launch/config/masking.h"
 #include "launch/config/validate.h"
+#include "launch/doctor/machine_rates.h"
 #include "launch/doctor/measure_gpu.h"
 #include "launch/ranks/inputs.h"
 #include "launch/ranks/world.h"
@@ -76,6 +77,7 @@ void profile_rank(Config config, Communicator& world, const Wanted& wanted) {
   });
   agree_on_threads(config, world);
   agree_on_spare_cores(config, world);
+  learn_machine_rates(config, world);
   OpenedData data = count_epochs(config, world);
   const Roof roof = roof_of_gpu(config, world);
   Session session(config, world, {}, {}, std::move(data));

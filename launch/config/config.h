@@ -131,6 +131,8 @@ struct Config {
     std::string model;  // preset or file of rates; "" only before `read_config` has made it the backend's
     // Of no key: what the run has measured, in place of the model.
     std::shared_ptr<const DeviceModel> measured = {};
+    // Of no key: a rank's rates on this machine, by which times are shown and nothing is decided. Null: not known.
+    std::shared_ptr<const DeviceModel> of_machine = {};
     // Of no key either, and the same on all ranks: every rank has a core beside those that its threads take.
     bool spare_cores = true;
     // Of no key: cores of this rank, once the ranks have compared theirs; 0 before.

@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
-#include <functional>
 #include <optional>
 #include <sstream>
 #include <thread>
@@ -18,18 +17,17 @@
 #include <boost/program_options.hpp>
 
 #include "checkpointing/device_file.h"
-#include "checkpointing/residency_ops.h"
 #include "comm/local.h"
+#include "engine/core/arena.h"
 #include "engine/core/error.h"
 #include "engine/core/printable.h"
+#include "engine/io/disk_store.h"
 #include "engine/io/files.h"
 #include "engine/io/output_file.h"
 #include "engine/io/standard_output.h"
-#include "engine/ops/cpu_level.h"
-#include "engine/ops/ops.h"
 #include "engine/runtime/cuda/device.h"
-#include "engine/runtime/executor.h"
 #include "launch/doctor/measure_gpu.h"
+#include "launch/doctor/measure_memory.h"
 #include "launch/doctor/measure_ops.h"
 #include "launch/doctor/rounds.h"
 #include "launch/program/recorded.h"
@@ -42,126 +40,18 @@ namespace {
 
 constexpr double kSecondsEach = 0.1;         // spent on one measurement beside training steps
 constexpr double kTooFastToMeasure = 1e-12;  // seconds
-constexpr double kMebibyte = 1 << 20;
-// Bytes of three arrays, from what one core's cache holds to what none does; of a copy; and of what two ranks
-// sum.
-constexpr double kTouched[] = {0.25 * kMebibyte, kMebibyte,      4 * kMebibyte,
-                               16 * kMebibyte,   64 * kMebibyte, 256 * kMebibyte};
-constexpr double kCopied[] = {kMebibyte, 8 * kMebibyte, 64 * kMebibyte};
-constexpr double kSummed[] = {kMebibyte / 64, kMebibyte / 4, 4 * kMebibyte, 16 * kMebibyte};
+constexpr double kMostTouched = 256 << 20, kMostCopied = 64 << 20;  // bytes
+constexpr int kSums = 20;                                           // of two ranks, and as many of each size
 
-// The best of as many runs as fit the time, after one to warm up.
-double best_seconds(const std::function<void()>& run) {
-  using Clock = std::chrono::steady_clock;
-  run();
-  const auto start = Clock::now();
-  double best = 1e30;
-  while (std::chrono::duration<double>(Clock::now() - start).count() < kSecondsEach) {
-    const auto begin = Clock::now();
-    run();
-    best = std::min(best, std::chrono::duration<double>(Clock::now() - begin).count());
-  }
-  return std::max(best, kTooFastToMeasure);
-}
-
-struct Input {
-  Shape shape;
-  DType dtype = DType::kF32;
-};
-
-struct Measured {
-  double seconds = 0;
-  Cost cost;
-};
-
-// One op, as a program of its own. A program that runs nothing else tells what starting it costs.
-class Bench {
- public:
-  Bench() {
-    register_engine_ops(registry_);
-    register_checkpointing_ops(registry_);
-    cpu_level().register_kernels(kernels_, nullptr);
-    register_checkpointing_kernels(kernels_, [](std::string_view, StreamId) -> Communicator& {
-      throw Error(ExitCode::kInternal, "calibration measures no gather");
-    });
-  }
-
-  Measured measure(const char* kind, const Attributes& attributes, const std::vector<Input>& inputs,
-                   StreamId stream = StreamId::kCompute) {
-    Graph graph;
-    Op op{.def = registry_.find(kind), .name = kind, .attributes = attributes, .stream = stream};
-    for (const Input& input : inputs)
-      op.inputs.push_back(graph.add_value({.name = "input" + std::to_string(op.inputs.size()),
-                                           .shape = input.shape,
-                                           .dtype = input.dtype,
-                                           .category = Category::kInput,
-                                           .persistent = true}));
-    const OpId id = graph.add_op(std::move(op));
-    const Cost cost = graph.op(id).def->cost(OpView{graph, graph.op(id)});
-    const std::unique_ptr<Device> device = make_cpu_device();
-    Program program = compile(std::move(graph), kernels_);
-    ProgramMemory memory(*device, {&program});
-    Executor executor(std::move(program), memory);
-    const RunState state;
-    return {best_seconds([&] { executor.run_micro_batch(state); }), cost};
-  }
-
- private:
-  OpRegistry registry_;
-  KernelTable kernels_;
-};
-
-// With so many bytes touched over and over.
-RateCurve memory_levels(Bench& bench) {
-  RateCurve curve;
-  for (const double bytes : kTouched) {
-    const Shape shape{static_cast<int64_t>(bytes / (3 * sizeof(float)))};
-    const Measured add = bench.measure("add", {}, {{shape}, {shape}});
-    curve.push_back({bytes, add.cost.bytes / add.seconds});
-  }
-  return curve;
-}
-
-RateCurve copies(Bench& bench) {
-  RateCurve curve;
-  for (const double bytes : kCopied) {
-    const Measured copy = bench.measure("copy_to_host", {}, {{{static_cast<int64_t>(bytes / sizeof(float))}}},
-                                        StreamId::kDeviceToHost);
-    curve.push_back({bytes, copy.cost.link_bytes / copy.seconds});
-  }
-  return curve;
-}
-
-// Of all-reduces between two rank threads. Each sends as many bytes as the tensor has: half of it twice.
-void measure_link(DeviceModel& device) {
+// Of all-reduces between two rank threads.
+void measure_link_of_threads(DeviceModel& device) {
   LocalGroup group(2);
-  std::vector<double> seconds;  // rank 0's
-  const auto rank = [&](int r) {
-    const std::unique_ptr<Communicator> world = group.join(r);
-    std::vector<float> data(static_cast<std::size_t>(kSummed[std::size(kSummed) - 1]) / sizeof(float));
-    const auto time = [&](double bytes, int repeats) {
-      double best = 1e30;
-      for (int i = 0; i <= repeats; ++i) {  // the first to warm up
-        world->barrier();
-        const auto begin = std::chrono::steady_clock::now();
-        world->all_reduce({data.data(), {static_cast<int64_t>(bytes / sizeof(float))}, DType::kF32},
-                          ReduceOp::kSum);
-        const double took = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-        if (i > 0) best = std::min(best, took);
-      }
-      if (r == 0) seconds.push_back(best);
-    };
-    time(sizeof(float), 500);
-    for (const double bytes : kSummed) time(bytes, 20);
-  };
-  std::thread other(rank, 1);
-  rank(0);
+  std::thread other([&] {
+    DeviceModel same;
+    measure_link(*group.join(1), kSums, same);
+  });
+  measure_link(*group.join(0), kSums, device);
   other.join();
-  device.link_latency = seconds[0];
-  for (std::size_t i = 0; i < std::size(kSummed); ++i)
-    device.collectives.push_back(
-        {kSummed[i], kSummed[i] / std::max(seconds[i + 1] - seconds[0], seconds[i + 1] / 2)});
-  device.link_bandwidth = device.collectives.back().rate;
 }
 
 // The one number where a file had only one: the best rate that the kernel reaches.
@@ -187,12 +77,12 @@ void sum_up(DeviceModel& device) {
   device.to_host_bandwidth = device.to_device_bandwidth = device.copies.back().rate;
 }
 
-DeviceModel measure_threads(Bench& bench, int threads, double seconds, const DeviceModel& link) {
+DeviceModel measure_threads(int threads, double seconds, const DeviceModel& link) {
   omp_set_num_threads(threads);
   DeviceModel device = link;
   device.threads = threads;
-  device.memory_levels = memory_levels(bench);
-  device.copies = copies(bench);
+  device.memory_levels = measure_memory_levels(kSecondsEach, kMostTouched);
+  device.copies = measure_copies(kSecondsEach, kMostCopied);
   OpRates rates = measure_ops("fp32", threads, seconds / 2);
   device.launch_overhead = rates.overhead;
   device.kernels = std::move(rates.kernels);
@@ -209,13 +99,12 @@ DeviceModel measure_threads(Bench& bench, int threads, double seconds, const Dev
 
 DeviceModel measure_device(const Calibration& calibration) {
   const int before = omp_get_max_threads();
-  Bench bench;
   DeviceModel link{.name = "measured"};
-  measure_link(link);
+  measure_link_of_threads(link);
   std::vector<DeviceModel> measured;
   for (const int threads : calibration.threads)
     measured.push_back(measure_threads(
-        bench, threads, calibration.seconds / static_cast<double>(calibration.threads.size()), link));
+        threads, calibration.seconds / static_cast<double>(calibration.threads.size()), link));
   omp_set_num_threads(before);
   DeviceModel device = std::move(measured.back());
   measured.pop_back();

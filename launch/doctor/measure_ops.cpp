@@ -8,6 +8,7 @@
 #include <limits>
 #include <mutex>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <thread>
@@ -18,6 +19,7 @@
 #include <fmt/format.h>
 
 #include "checkpointing/op_time.h"
+#include "checkpointing/simulator.h"
 #include "launch/config/read.h"
 #include "launch/config/validate.h"
 #include "launch/program/estimate.h"
@@ -179,19 +181,22 @@ class Neighbours {
   std::vector<std::thread> threads_;
 };
 
-// In `seconds` with all that it takes to begin. Returns the seconds of the step that are no op's, of each op.
-double measure_one(const ModelFamily& family, const StepSample& sample, const std::string& precision,
-                   int threads, double seconds, Sums& sums) {
+struct Timed {
+  double overhead = 0;   // seconds of the step that are no op's, of each op
+  double disturbed = 0;  // as in OpRates
+};
+
+// In `seconds` with all that it takes to begin. `neighbours`: ranks that do the same beside it.
+Timed measure_one(Config config, int neighbours, double seconds, Sums& sums) {
   const auto start = Clock::now();
   const auto spent = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
-  Config config = config_on_cpu(family, sample, precision, threads);
   resolve_world(config, 1);
   const std::unique_ptr<Communicator> world = make_self_communicator();
   OpClock clock;
   Session session(config, *world, {.edit_program = {}, .probe = &clock});
   session.step();
   config.training.max_steps = std::numeric_limits<int32_t>::max();  // for as long as it takes
-  const Neighbours neighbours(config, usable_cores() / threads - 1);
+  const Neighbours others(config, neighbours);
   std::vector<Step> steps;
   while (steps.size() < kLeastSteps || (steps.size() < kMostSteps && spent() < seconds)) {
     std::fill(clock.seconds.begin(), clock.seconds.end(), 0.0);
@@ -200,7 +205,11 @@ double measure_one(const ModelFamily& family, const StepSample& sample, const st
   }
   const Step step = undisturbed(steps);
   add_ops(session.executor().program().graph, step, sums);
-  return step.beside_ops / static_cast<double>(step.ops.size());
+  std::nth_element(steps.begin(), steps.begin() + static_cast<std::ptrdiff_t>(steps.size() / 2), steps.end(),
+                   [](const Step& a, const Step& b) { return a.seconds < b.seconds; });
+  const double least = std::accumulate(step.ops.begin(), step.ops.end(), step.beside_ops);
+  return {step.beside_ops / static_cast<double>(step.ops.size()),
+          std::max(0.0, steps[steps.size() / 2].seconds / least - 1)};
 }
 
 std::map<std::string, RateCurve, std::less<>> rates_of_sums(const Sums& sums) {
@@ -257,12 +266,109 @@ OpRates measure_ops(const std::string& precision, int threads, double seconds) {
   for (const auto& [family, sample] : samples) {
     const double left = std::chrono::duration<double>(end - Clock::now()).count();
     if (left <= 0 && sample.width > kLeastWidth) break;  // the nearest rates stand for what was not reached
-    const double gap = measure_one(*family, sample, precision, threads, left * sample.share / shares, sums);
+    const double gap = measure_one(config_on_cpu(*family, sample, precision, threads),
+                                   usable_cores() / threads - 1, left * sample.share / shares, sums)
+                           .overhead;
     shares -= sample.share;
     rates.overhead = rates.overhead > 0 ? std::min(rates.overhead, gap) : gap;
   }
   rates.kernels = rates_of_sums(sums);
   return rates;
+}
+
+namespace {
+
+// A run made smaller. `width` 0: the run's own model; else one of its family of that width.
+struct SmallRun {
+  int64_t layers, samples, sequence, width = 0;
+
+  // Half of what matters least to rates. False where it is as small as it gets.
+  bool shrink() {
+    constexpr int64_t kLeastSequence = 128, kWidest = 1024, kNarrowest = 128;
+    if (layers > 1) return layers /= 2, true;
+    if (samples > 1) return samples /= 2, true;
+    if (sequence > kLeastSequence) return sequence = std::max(kLeastSequence, sequence / 2), true;
+    if (width == kNarrowest) return false;
+    width = width == 0 ? kWidest : width / 2;
+    return true;
+  }
+};
+
+Config small_config(const Config& run, const SmallRun& small, int threads) {
+  constexpr int64_t kVocabulary = 2048, kHeadSize = 64;  // products with more rows of a head are no faster
+  const ModelFamily& family = run.model.family();
+  const ModelFacts facts = run.model.facts();
+  const int64_t vocabulary = std::min(kVocabulary, facts.vocabulary.value);
+  Config::Model model(family);
+  if (small.width == 0) {
+    model.values = run.model.values;
+    model.values.set(facts.layers.key, small.layers);
+    model.values.set(facts.vocabulary.key, vocabulary);
+  } else {
+    model.values = family.sketch(family, {.vocabulary = vocabulary,
+                                          .longest = small.sequence,
+                                          .width = small.width,
+                                          .layers = small.layers,
+                                          .heads = small.width / kHeadSize,
+                                          .dropout = 0});
+  }
+  return read_config_text(
+      "rates",
+      dump_model(model) + fmt::format("device: {{threads: {}, isa: {}}}\n"
+                                      "training: {{micro_batch_size: {}, max_steps: {}, precision: {}}}\n"
+                                      "optimizer: {{name: {}, max_grad_norm: {}}}\nprofiling: {{step: 0}}\n"
+                                      "data: {{format: random, sequence_length: {}{}}}\n",
+                                      threads, name_of(run.device.isa), small.samples, kMostSteps + 1,
+                                      name_of(run.training.precision), run.optimizer.name,
+                                      run.optimizer.max_grad_norm, small.sequence,
+                                      family.tasks.front() == Task::kMaskedLm ? ", mask_token: 0" : ""));
+}
+
+// Seconds until a few of its steps are done, weights and all.
+double seconds_to_measure(Config config, const DeviceModel& device) {
+  constexpr double kSteps = 1.5 + kLeastSteps + 2;  // the first pages its memory in
+  constexpr double kFilled = 0.5e9;                 // bytes/s, of weights that are drawn at random
+  resolve_planned_world(config);
+  const PlannedTraining planned = plan_training(config, 0, 0);
+  const Program& program = planned.training.program;
+  return kSteps * simulate(program.graph, program.schedule, device, 1).step_seconds +
+         static_cast<double>(program.predicted().persistent_bytes) / kFilled;
+}
+
+// Where the run's own model cannot be cut to fewer layers or words, one of its family is next.
+std::optional<Config> try_small_config(const Config& run, const SmallRun& small, int threads) {
+  try {
+    return small_config(run, small, threads);
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+}  // namespace
+
+OpRates measure_ops_of(const Config& run, int threads, double seconds, const DeviceModel& device) {
+  constexpr double kProbe = 0.05;
+  constexpr int64_t kMostLayers = 4;
+  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+  const auto left = [&] { return std::chrono::duration<double>(end - Clock::now()).count(); };
+  const std::string precision(name_of(run.training.precision));
+  Sums probed, sums;
+  DeviceModel known = device;
+  known.launch_overhead =
+      measure_one(config_on_cpu(run.model.family(), {1, 256, 4, 256, 1, 64, 0.0, 1}, precision, threads), 0,
+                  kProbe, probed)
+          .overhead;
+  known.kernels = rates_of_sums(probed);
+  SmallRun small{.layers = std::min(kMostLayers, run.model.facts().layers.value),
+                 .samples = run.training.micro_batch_size,
+                 .sequence = run.data.sequence_length};
+  std::optional<Config> config = try_small_config(run, small, threads);
+  while ((!config || seconds_to_measure(*config, known) > left()) && small.shrink())
+    config = try_small_config(run, small, threads);
+  if (!config) return {};
+  const Timed timed = measure_one(*config, 0, left(), sums);
+  for (const auto& [kernel, by_amount] : probed) sums[kernel].insert(by_amount.begin(), by_amount.end());
+  return {.kernels = rates_of_sums(sums), .overhead = timed.overhead, .disturbed = timed.disturbed};
 }
 
 GpuRates measure_ops_of_gpu(const GpuSteps& steps, double launch) {

@@ -7,12 +7,15 @@
 #include <vector>
 
 #include "checkpointing/device_model.h"
+#include "launch/config/config.h"
 
 namespace recollect {
 
 struct OpRates {
   std::map<std::string, RateCurve, std::less<>> kernels;  // as in DeviceModel
   double overhead = 0;                                    // seconds between two ops
+  // What a step took, in the middle, beyond its ops where nothing disturbs them, as a share of those.
+  double disturbed = 0;
 };
 
 // A small model and its batch; heads and sequences to match the width. A sample's share of the time lets the slow ones be
@@ -41,5 +44,9 @@ GpuRates measure_ops_of_gpu(const GpuSteps& steps, double launch);
 
 // `precision`: "fp32" or "bf16". Takes about so many seconds, which may leave the largest models out.
 OpRates measure_ops(const std::string& precision, int threads, double seconds);
+
+// Of the run's own model in its precision, on one rank: of the run's micro-batch, or of as few layers, samples and tokens as
+// so many seconds allow some steps of. `device`: rates of memory, by which that is decided; its kernels need not be known.
+OpRates measure_ops_of(const Config& run, int threads, double seconds, const DeviceModel& device);
 
 }  // namespace recollect

@@ -36,6 +36,18 @@ double step_seconds(const Config& config, const TrainingProgram& training) {
       .step_seconds;
 }
 
+// By how much times are longer by the rates of this machine than by those that plans are made with, in this configuration
+// without checkpointing. One number for all plans, so that they stay in their order.
+double factor_of_machine(const PlannedRank& rank, const Config& config) {
+  if (!config.device.of_machine) return 1;
+  const Config none = without_checkpointing(config);
+  const TrainingProgram training = rank.plan(none);
+  return simulate(training.program.graph, training.program.schedule, training.shown,
+                  none.training.gradient_accumulation_steps)
+             .step_seconds /
+         step_seconds(none, training);
+}
+
 LengthEstimate length_estimate(const Config& config, const TrainingProgram& training, int64_t length) {
   return {length, training.program.predicted().arena_bytes(), step_seconds(config, training)};
 }
@@ -175,6 +187,9 @@ std::vector<PolicyEstimate> compare_policies(const Config& config, const LengthC
   for (std::size_t i = 0; i < kSpellings<BudgetPolicy>.size(); ++i)
     columns.push_back(policy_estimate(rank, config, static_cast<BudgetPolicy>(i), shapes));
   if (std::optional<PolicyEstimate> dtr = dtr_estimate(rank, config, shapes)) columns.push_back(*dtr);
+  const double factor = factor_of_machine(rank, config);
+  for (PolicyEstimate& column : columns)
+    for (LengthEstimate& at : column.lengths) at.step_seconds *= factor;
   const auto micro_batches = static_cast<double>(config.training.gradient_accumulation_steps);
   for (PolicyEstimate& column : columns)
     for (const LengthEstimate& at : column.lengths)
@@ -200,6 +215,10 @@ BudgetComparison compare_budgets(const Config& config) {
     for (uint64_t budget : budgets) curve.points.push_back(budget_point(rank, config, mode, budget));
     all.curves.push_back(std::move(curve));
   }
+  const double factor = factor_of_machine(rank, config);
+  for (BudgetCurve& curve : all.curves)
+    for (BudgetPoint& point : curve.points) point.step_seconds *= factor;
+  for (NamedMode& one : all.named) one.step_seconds *= factor;
   return all;
 }
 

@@ -12,6 +12,7 @@
 #include "checkpointing/recompute.h"
 #include "comm/local.h"
 #include "comm/message_communicator.h"
+#include "engine/runtime/memory_profile.h"
 #include "engine/runtime/program_size.h"
 #include "launch/config/keys.h"
 #include "launch/config/validate.h"
@@ -77,6 +78,18 @@ ResidentMemory predicted_resident(const Config& config, const Mesh& mesh, const 
                                              static_cast<int>(ranks))};
 }
 
+MemoryLedger::Row held_after_forward(const Program& program) {
+  const std::vector<Op>& ops = program.graph.ops();
+  const auto behind =
+      std::find_if(ops.begin(), ops.end(), [](const Op& op) { return op.phase != Phase::kForward; });
+  const MemoryProfile profile = memory_profile(program);
+  MemoryLedger::Row held = profile.persistent[static_cast<int>(MemorySpace::kDevice)];
+  for (const MemoryChange& change : profile.changes)
+    if (change.space == MemorySpace::kDevice && change.tick < 2 * (behind - ops.begin()))
+      held[static_cast<int>(change.category)] += static_cast<uint64_t>(change.bytes);
+  return held;
+}
+
 double micro_batch_flops(const Graph& graph) {
   double flops = 0;
   for (const Op& op : graph.ops())
@@ -101,16 +114,15 @@ std::vector<Wait> list_waits(const Program& program, const Simulation& simulatio
 }
 
 std::string calibration_text(const Config& config, const Graph& graph, const DeviceModel& device, int ranks) {
-  const DeviceModel model = read_device_model(config.device.model);
+  const bool of_machine = device.name == kRatesOfMachine;
+  const DeviceModel model = of_machine ? device : read_device_model(config.device.model);
   std::string text = describe(model);
   if (device.threads > 0)
     text += fmt::format("; a rank has {} {}", device.threads, device.threads == 1 ? "thread" : "threads");
   if (model.cores > 0 && ranks > 1) text += fmt::format(", {} ranks share the cores", ranks);
   if (const auto kinds = kinds_without_rates(graph, device); !kinds.empty())
-    text += fmt::format(
-        "; it knows no rates of {}, whose times are a guess: write it again with `recollect "
-        "calibrate`",
-        fmt::join(kinds, ", "));
+    text += fmt::format("; it knows no rates of {}, whose times are a guess{}", fmt::join(kinds, ", "),
+                        of_machine ? "" : ": write it again with `recollect calibrate`");
   return text;
 }
 
@@ -176,7 +188,7 @@ namespace {
 Estimate estimate_of(const Config& config, const Mesh& mesh, const TrainingProgram& training,
                      const MemoryLedger& reserved, uint64_t before) {
   const Program& program = training.program;
-  const DeviceModel& device = training.device;
+  const DeviceModel& device = training.shown;
   const int world_size = mesh.world().size();
   Estimate result{.ranks = world_size,
                   .threads = training.threads,
@@ -189,6 +201,7 @@ Estimate estimate_of(const Config& config, const Mesh& mesh, const TrainingProgr
                   .resident = {},
                   .parameters = parameter_bytes(training.model, program.graph, mesh.tensor_size()),
                   .memory = reserved,
+                  .after_forward = held_after_forward(program),
                   .residency = training.checkpointed.residency,
                   .gathered = training.checkpointed.gathered,
                   .choices = training.checkpointed.choices,
@@ -214,7 +227,7 @@ std::vector<LengthEstimate> estimate_lengths(const Config& config, const Planned
   const auto add = [&](const TrainingProgram& training, int64_t length) {
     const Program& program = training.program;
     lengths.push_back({length, program.predicted().arena_bytes(),
-                       simulate(program.graph, program.schedule, training.device,
+                       simulate(program.graph, program.schedule, training.shown,
                                 config.training.gradient_accumulation_steps)
                            .step_seconds});
   };

@@ -85,7 +85,8 @@ struct Estimate {
   ResidentMemory resident;
   ParameterBytes parameters;
   MemoryLedger memory;        // of every rank: all have the same
-  ResidencyReport residency;  // of one micro-batch
+  MemoryLedger::Row after_forward{};  // on the device, when forward of the first micro-batch is over
+  ResidencyReport residency;          // of one micro-batch
   GatheredAgain gathered;     // of one micro-batch, by sequence parallelism
   std::vector<Choice> choices;
   std::vector<Remark> remarks;

@@ -12,7 +12,17 @@ namespace {
 
 using NamedLedger = std::pair<const char*, const MemoryLedger*>;
 
-// Below the phases: what is reserved in all.
+// "parameters 1.20, gradients 1.20", what there is of a row.
+std::string parts_text(const MemoryLedger::Row& row, const ByteUnit& unit) {
+  std::string text;
+  for (int c = 0; c < kCategoryCount; ++c)
+    if (row[c] > 0)
+      text +=
+          fmt::format("{}{} {}", text.empty() ? "" : ", ", name_of(static_cast<Category>(c)), unit(row[c]));
+  return text;
+}
+
+// Below the phases: what is held before them, and what is reserved in all.
 std::string arenas_text(const std::vector<NamedLedger>& ledgers, const ByteUnit& unit) {
   std::string text;
   for (const auto& [which, ledger] : ledgers) {
@@ -21,6 +31,9 @@ std::string arenas_text(const std::vector<NamedLedger>& ledgers, const ByteUnit&
     const auto line = [&](const char* name, uint64_t bytes) {
       return fmt::format("{:<{}}{:>{}}", name + suffix, kNameWidth, unit(bytes), kCellWidth);
     };
+    const uint64_t loaded = MemoryLedger::sum(ledger->loaded);
+    text += fmt::format("{}   ({} bytes when the model is loaded, before the first step: {})\n",
+                        line("loaded", loaded), loaded, parts_text(ledger->loaded, unit));
     text += fmt::format("{}   ({} bytes; {} unused at the peak)\n", line("device", arena), arena,
                         arena - ledger->peak());
     text += line("host", ledger->host_bytes) + "\n";

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "checkpointing/device_model.h"
 #include "engine/core/byte_count.h"
 #include "engine/core/duration.h"
 
@@ -23,9 +24,10 @@ Remark remark_on_choice(const Config& config, const ChosenPlan& chosen, const Pl
       "; the fastest that fits of {} candidate plan{} ({} compiled); {} of the memory budget stay free",
       chosen.known, chosen.known == 1 ? "" : "s", chosen.tried, byte_count(budget - chosen.takes.device));
   if (chosen.lower_bound > 0)
-    sentence += fmt::format("; a step{} takes {} as predicted, and no plan takes less than {}",
+    sentence += fmt::format("; a step{} takes {} by {}, and no plan takes less than {}",
                             config.training.gradient_accumulation_steps > 1 ? " of one micro-batch" : "",
-                            duration_text(chosen.takes.seconds), duration_text(chosen.lower_bound));
+                            duration_text(chosen.takes.seconds), rates_of(config.device.model),
+                            duration_text(chosen.lower_bound));
   if (chosen.price > 0)
     sentence +=
         fmt::format("; one MiB more would save at most {} per micro-batch", duration_text(chosen.price));

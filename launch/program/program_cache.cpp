@@ -151,7 +151,7 @@ Replanned ProgramCache::replan() {
     const auto& values = ready.training.checkpointed.plan.values;
     return std::count_if(values.begin(), values.end(), [](const auto& item) { return item.second.save; });
   };
-  first.training.device = device;
+  first.training.device = first.training.shown = device;
   Replanned result{.seconds_before = seconds(first.executor->program()),
                    .values = static_cast<int64_t>(first.training.checkpointed.plan.values.size()),
                    .saved_before = saved(first)};

@@ -28,6 +28,8 @@ uint64_t resident_bytes();
 
 // The most that there ever were; 0 where the system does not say.
 uint64_t peak_resident_bytes();
+// From now on that is the most since this moment, where the system allows it: for what a run does not hold itself.
+void forget_peak_resident();
 
 // Of the program's own code, bytes that are not in memory yet; 0 where the system does not say.
 uint64_t unread_code_bytes();

@@ -105,6 +105,7 @@ TrainingProgram complete(const Config& config, const Mesh& mesh, const ModelGrap
                          const Target& target, bool least) {
   TrainingProgram training;
   training.device = rank_device(config);
+  training.shown = shown_device_of(config);
   training.threads = threads_text(config);
   for (Remark& remark : remarks_on_unreached(config)) training.remarks.push_back(std::move(remark));
   training.registry = built.registry;
@@ -197,10 +198,11 @@ std::vector<Remark> compare_with_full(const Config& config, const Mesh& mesh, co
       its.disk_bytes > mine.disk_bytes || its_seconds >= seconds)
     return {};
   return {
-      {"mode", fmt::format("full would be better in both: predicted {:.2f} MiB in {} a step, sqrt {:.2f} MiB "
-                           "in {}",
-                           static_cast<double>(its.arena_bytes()) / kMiB.bytes, duration_text(its_seconds),
-                           static_cast<double>(mine.arena_bytes()) / kMiB.bytes, duration_text(seconds))}};
+      {"mode",
+       fmt::format("full would be better in both: predicted {:.2f} MiB, and {:.3g} of the time of a step, "
+                   "where sqrt takes {:.2f} MiB",
+                   static_cast<double>(its.arena_bytes()) / kMiB.bytes, its_seconds / seconds,
+                   static_cast<double>(mine.arena_bytes()) / kMiB.bytes)}};
 }
 
 bool has_budget(const CheckpointingSettings& c) {
@@ -399,9 +401,9 @@ TrainingProgram make_evicting(const Config& config, const Mesh& mesh, const Mode
   training.remarks.push_back(
       {"mode dtr",
        fmt::format(
-           "{} evictions were simulated; {} of a micro-batch are recomputation and gathers, and {} of "
+           "{} evictions were simulated; {} of a micro-batch are recomputation and gathers by {}, and {} of "
            "the budget are left",
-           found->evictions, duration_text(seconds),
+           found->evictions, duration_text(seconds), rates_of(training.device.name),
            byte_count(budget - training.program.predicted().arena_bytes()))});
   return training;
 }
@@ -451,6 +453,11 @@ TrainingProgram make(const Config& config, const Mesh& mesh, const ModelGraph& b
 }  // namespace
 
 DeviceModel device_of(const Config& config) { return rank_device(config); }
+
+DeviceModel shown_device_of(const Config& config) {
+  return config.device.of_machine && !config.device.measured ? *config.device.of_machine
+                                                             : rank_device(config);
+}
 
 ModelGraph build_training_graph(const Config& config, const Mesh& mesh, const BatchShape& shape,
                                 const Checkpointed* decided) {

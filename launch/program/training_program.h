@@ -26,7 +26,8 @@ struct TrainingProgram {
   std::shared_ptr<DiskStore> state_disk;  // likewise, of optimizer states
   Model model;
   Checkpointed checkpointed;  // with a refusal there is no program
-  DeviceModel device;
+  DeviceModel device;  // by which all is decided
+  DeviceModel shown;   // by which times are told
   std::vector<Remark> remarks;  // those on checkpointing among them
   std::string threads;          // of a rank and their instruction set, where kernels take scratch for each
   OptimizerHandles optimizer;
@@ -35,6 +36,8 @@ struct TrainingProgram {
 
 // As a rank finds it.
 DeviceModel device_of(const Config& config);
+// The same by the rates of this machine, where they are known and the model's are of none.
+DeviceModel shown_device_of(const Config& config);
 
 // The first stages: what does not depend on activation_checkpointing. `decided` is what a larger shape of the same run
 // has settled, null for the first.

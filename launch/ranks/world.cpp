@@ -36,11 +36,6 @@ int threads_for(const Config& config, int cores, int64_t most) {
   return static_cast<int>(std::min(config.device.threads > 0 ? config.device.threads : cores, most));
 }
 
-int count_ranks_on_node(int ranks_without_launcher) {
-  const std::optional<RankEnvironment> who = discover_ranks();
-  return who && who->size > 1 ? who->local_size : ranks_without_launcher;
-}
-
 // What this rank takes as long as nothing is known of the others' cores.
 void claim_cores(const Config& config, int ranks_on_node) {
   const int cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
@@ -181,12 +176,17 @@ std::unique_ptr<Communicator> join_world(const Config& config, const RankEnviron
 
 }  // namespace
 
+int ranks_of_node(int ranks) {
+  const std::optional<RankEnvironment> who = discover_ranks();
+  return who && who->size > 1 ? who->local_size : ranks;
+}
+
 int threads_per_rank(const Config& config, int ranks_on_node) {
   return threads_for(config, share_of_process(ranks_on_node), omp_get_thread_limit());
 }
 
 bool has_spare_cores(const Config& config, int ranks) {
-  if (config.device.cores == 0) return has_spare_cores_for(config, count_ranks_on_node(ranks));
+  if (config.device.cores == 0) return has_spare_cores_for(config, ranks_of_node(ranks));
   const auto cores = static_cast<int>(config.device.cores);
   return threads_for(config, cores, omp_get_thread_limit()) < cores;
 }
@@ -196,7 +196,7 @@ bool has_spare_cores_for(const Config& config, int ranks_on_node) {
 }
 
 void agree_on_threads(Config& config, Communicator& world) {
-  CoreClaim claim = core_claim(SystemFiles(), count_ranks_on_node(world.size()));
+  CoreClaim claim = core_claim(SystemFiles(), ranks_of_node(world.size()));
   static_assert(std::is_trivially_copyable_v<CoreClaim>);
   std::vector<CoreClaim> all(static_cast<std::size_t>(world.size()));
   constexpr auto kBytes = static_cast<int64_t>(sizeof claim);

@@ -30,6 +30,9 @@ std::vector<CommunicatorKind> expected_communicators(const Config& config, int r
 // the same question.
 int threads_per_rank(const Config& config, int ranks_on_node);
 
+// Ranks that share this node: those that the launcher counts, or all of a run of so many.
+int ranks_of_node(int ranks);
+
 // Whether this rank's share of the cores has one for each of its threads and one more: then what side streams
 // do takes nothing from kernels. `ranks`: of the run, if no launcher counts those of the node; they divide the
 // cores unless agree_on_threads() has found out more.

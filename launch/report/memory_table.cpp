@@ -15,11 +15,12 @@ namespace recollect {
 namespace {
 
 // Numbers that travel in one collective.
-constexpr int kLedgerNumbers = kPhaseCount * kCategoryCount + 4;
+constexpr int kLedgerNumbers = (kPhaseCount + 1) * kCategoryCount + 4;
 constexpr int kNumbers = 2 * kLedgerNumbers + 13;
 
 void append(std::vector<double>& numbers, const MemoryLedger& ledger) {
   for (const auto& row : ledger.at_peak) numbers.insert(numbers.end(), row.begin(), row.end());
+  numbers.insert(numbers.end(), ledger.loaded.begin(), ledger.loaded.end());
   for (const uint64_t bytes :
        {ledger.persistent_bytes, ledger.transient_bytes, ledger.host_bytes, ledger.disk_bytes})
     numbers.push_back(static_cast<double>(bytes));
@@ -30,6 +31,7 @@ MemoryLedger take_ledger(const double*& number) {
   const auto next = [&] { return static_cast<uint64_t>(*number++); };
   for (auto& row : ledger.at_peak)
     for (uint64_t& bytes : row) bytes = next();
+  for (uint64_t& bytes : ledger.loaded) bytes = next();
   for (uint64_t* bytes :
        {&ledger.persistent_bytes, &ledger.transient_bytes, &ledger.host_bytes, &ledger.disk_bytes})
     *bytes = next();

@@ -78,7 +78,7 @@ RankReport predict(const Config& config, const Mesh& mesh, const TrainingProgram
                    const Program& program, const MemoryLedger& needs) {
   StepTimeline simulated;
   const Simulation simulation =
-      simulate(program.graph, program.schedule, training.device,
+      simulate(program.graph, program.schedule, training.shown,
                std::max<int64_t>(1, config.training.gradient_accumulation_steps), &simulated);
   RankReport report{.rank = mesh.world().rank(),
                     .ranks = mesh.world().size(),
@@ -92,9 +92,9 @@ RankReport predict(const Config& config, const Mesh& mesh, const TrainingProgram
                     .resident = {},
                     .switches = {},
                     .sentences = {},
-                    .step = {.device = training.device.name, .predicted = simulation.step_seconds},
+                    .step = {.device = training.shown.name, .predicted = simulation.step_seconds},
                     .lengths = {},
-                    .timeline = make_timeline(program, training.device, std::move(simulated))};
+                    .timeline = make_timeline(program, training.shown, std::move(simulated))};
   report.step.predicted_exposed = exposed_waits(report.timeline.ops, report.timeline.predicted);
   report.switches = effects_of_switches(config, training, program, report.step, report.timeline);
   const auto layers = layer_sentences(choices_by_layer(config, training.checkpointed.plan, program.graph));
@@ -113,7 +113,7 @@ RankReport report_of(const Config& config, const Measurements& measured, const R
   report.steps_done = measured.times.steps();
   const int64_t steps = measured.times.since_restart();
   if (length_multiple(config) > 0 && steps > 0) {
-    report.lengths = report_lengths(measured.programs, measured.training().device,
+    report.lengths = report_lengths(measured.programs, measured.training().shown,
                                     config.training.gradient_accumulation_steps);
     report.step.predicted =
         predicted_step(report.lengths, steps, optimizer_seconds(report.timeline.predicted));
@@ -158,8 +158,8 @@ std::optional<Uncheckpointed> predict_uncheckpointed(
     const TrainingProgram none = plan(without_checkpointing(config));
     if (none.checkpointed.refusal) return {};
     return Uncheckpointed{.peak = none.program.predicted().peak(),
-                          .step = simulated_step(config, none.program, none.device),
-                          .with_step = simulated_step(config, program, training.device)};
+                          .step = simulated_step(config, none.program, none.shown),
+                          .with_step = simulated_step(config, program, training.shown)};
   } catch (const Error&) {  // a report is worth less than the run
     return {};
   }

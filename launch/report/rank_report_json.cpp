@@ -72,25 +72,30 @@ Json resident_json(const ResidentMemory& resident) {
       {"at_start", resident.at_start}, {"predicted", resident.predicted}, {"measured", resident.measured}};
 }
 
-void read_phase(const JsonPlace& json, MemoryLedger::Row& row, std::string& peak_op) {
+void read_row(const JsonPlace& json, MemoryLedger::Row& row) {
   for (int c = 0; c < kStepCategoryCount; ++c)
     row[static_cast<std::size_t>(c)] = json.at(key_of<Category>(c)).bytes();
-  peak_op = json.at("peak_op").text();
   if (MemoryLedger::sum(row) != json.at("total").bytes())
     json.at("total").refuse(fmt::format("{}, the sum of its categories", MemoryLedger::sum(row)));
 }
 
 }  // namespace
 
+Json row_json(const MemoryLedger::Row& row) {
+  Json json;
+  for (int c = 0; c < kStepCategoryCount; ++c) json[key_of<Category>(c)] = row[static_cast<std::size_t>(c)];
+  json["total"] = MemoryLedger::sum(row);
+  return json;
+}
+
 Json ledger_json(const MemoryLedger& ledger) {
   Json json;
   for (int p = 0; p < kPhaseCount; ++p) {
-    Json phase;
-    for (int c = 0; c < kStepCategoryCount; ++c) phase[key_of<Category>(c)] = ledger.at_peak[p][c];
-    phase["total"] = MemoryLedger::sum(ledger.at_peak[p]);
+    Json phase = row_json(ledger.at_peak[p]);
     phase["peak_op"] = ledger.peak_op[p];
     json[key_of<Phase>(p)] = phase;
   }
+  json["loaded"] = row_json(ledger.loaded);
   json["peak"] = ledger.peak();
   json["unused_at_peak"] = ledger.arena_bytes() - ledger.peak();
   json["arena"] = ledger.arena_bytes();
@@ -105,8 +110,9 @@ Json ledger_json(const MemoryLedger& ledger) {
 
 MemoryLedger read_ledger(const JsonPlace& json) {
   MemoryLedger ledger;
-  for (int p = 0; p < kPhaseCount; ++p)
-    read_phase(json.at(key_of<Phase>(p)), ledger.at_peak[p], ledger.peak_op[p]);
+  for (int p = 0; p < kPhaseCount; ++p) read_row(json.at(key_of<Phase>(p)), ledger.at_peak[p]);
+  for (int p = 0; p < kPhaseCount; ++p) ledger.peak_op[p] = json.at(key_of<Phase>(p)).at("peak_op").text();
+  if (const auto loaded = json.find("loaded")) read_row(*loaded, ledger.loaded);  // older reports have none
   const uint64_t arena = json.at("arena").bytes();
   ledger.persistent_bytes = json.at("persistent").bytes();
   if (ledger.persistent_bytes > arena) json.at("persistent").refuse("no more than the arena");

@@ -66,11 +66,13 @@ std::string collectives_text(const StepReport& r) {
 std::string step_text(const StepReport& r) {
   if (r.steps == 0) return {};
   const ExposedWaits& exposed = r.measured_exposed;
+  const bool told = tells_times(r.device);
   std::string text = fmt::format(
-      "step: predicted {} by {}, measured {} (median)\n"
-      "exposed waits a step: predicted {}, measured {} (mean)\n",
-      duration_text(r.predicted), rates_of(r.device), duration_text(r.measured),
-      duration_text(r.predicted_exposed.total()), duration_text(exposed.total()));
+      "step: {}measured {} (median)\nexposed waits a step: {}measured {} (mean)\n",
+      told ? fmt::format("predicted {} by {}, ", duration_text(r.predicted), rates_of(r.device)) : "",
+      duration_text(r.measured),
+      told ? fmt::format("predicted {}, ", duration_text(r.predicted_exposed.total())) : "",
+      duration_text(exposed.total()));
   for (int s = 0; s < kStreamCount; ++s)
     if (exposed.by_stream[s] > 0)
       text += fmt::format("  {} for {}\n", duration_text(exposed.by_stream[s]),

@@ -47,7 +47,7 @@ uint64_t whole(double amount) { return static_cast<uint64_t>(std::clamp(amount, 
 
 // Of the dtype in which most of the products are.
 Roof roof_of(const Graph& graph, const DeviceModel& device) {
-  if (is_preset(device)) return {};
+  if (is_preset(device) || device.name == kRatesOfMachine) return {};
   std::map<DType, double> flops;
   for (const OpId id : graph.op_ids()) {
     const Op& op = graph.op(id);

@@ -91,9 +91,29 @@ void TrainingCurves::add_line(std::string_view line) {
   if (at < step_) return;  // behind which the run has gone back
   step_ = at;
   const bool evaluated = json.contains("eval_loss");
+  if (!evaluated) add_shape(json);
   for (const auto& [key, value] : json.items())
     if (value.is_number() && (evaluated ? !holds(kOfNoModel, key) : holds(kOfAStep, key)))
       add(key, evaluated, at, value.get<double>());
+}
+
+void TrainingCurves::add_shape(const nlohmann::json& line) {
+  constexpr std::size_t kMostShapes = 1024;
+  const auto number = [&](const char* key) {
+    const auto found = line.find(key);
+    return found != line.end() && found->is_number_unsigned() ? found->get<int64_t>() : 0;
+  };
+  const Shape shape{number("sequence_length"), number("samples")};
+  const auto bytes = static_cast<uint64_t>(number("memory_peak"));
+  const auto phase = line.find("memory_peak_phase");
+  if (shape.first <= 0 || shape.second <= 0 || bytes == 0 || phase == line.end() || !phase->is_string())
+    return;
+  if (shapes_.size() == kMostShapes && !shapes_.contains(shape)) return;
+  OfShape& of = shapes_[shape];
+  ++of.steps;
+  if (bytes <= of.memory_peak) return;
+  of.memory_peak = bytes;
+  of.phase = phase->get<std::string>();
 }
 
 nlohmann::ordered_json curves_json(const TrainingCurves& curves) {
@@ -119,7 +139,16 @@ nlohmann::ordered_json curves_json(const TrainingCurves& curves) {
     list.back()["low"] = std::move(low);
     list.back()["high"] = std::move(high);
   }
-  return {{"step", curves.step()}, {"curves", std::move(list)}};
+  Json json{{"step", curves.step()}, {"curves", std::move(list)}};
+  const auto& shapes = curves.shapes();
+  if (!shapes.empty() && shapes.begin()->first.first != shapes.rbegin()->first.first)
+    for (const auto& [shape, of] : shapes)
+      json["lengths"].push_back({{"length", shape.first},
+                                 {"samples", shape.second},
+                                 {"steps", of.steps},
+                                 {"memory_peak", of.memory_peak},
+                                 {"phase", of.phase}});
+  return json;
 }
 
 bool MetricsFile::read() {

@@ -5,8 +5,10 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
@@ -47,6 +49,15 @@ class TrainingCurves {
   // A line of metrics.jsonl, without its end.
   void add_line(std::string_view line);
 
+  // Steps whose batch takes most memory with so many tokens in so many samples: {sequence_length, samples}.
+  using Shape = std::pair<int64_t, int64_t>;
+  struct OfShape {
+    int64_t steps = 0;
+    uint64_t memory_peak = 0;  // the most of them
+    std::string phase;         // in which it is reached
+  };
+  const std::map<Shape, OfShape>& shapes() const { return shapes_; }
+
   const std::vector<Named>& all() const { return curves_; }
   const Curve* find(std::string_view key) const;
   int64_t step() const { return step_; }  // the latest; 0 before the first
@@ -55,11 +66,15 @@ class TrainingCurves {
  private:
   void add(std::string_view key, bool evaluated, int64_t step, double value);
 
+  void add_shape(const nlohmann::json& line);
+
   std::vector<Named> curves_;
+  std::map<Shape, OfShape> shapes_;
   int64_t step_ = 0, left_out_ = 0;
 };
 
-// {"step", "curves": [{"key", "evaluated", "step": [...], "mean": [...], and, where points stand for several, "low", "high"}]}
+// {"step", "curves": [{"key", "evaluated", "step": [...], "mean": [...], and, where points stand for several, "low", "high"}]},
+// and where lengths change "lengths": [{"length", "samples", "steps", "memory_peak", "phase"}]
 nlohmann::ordered_json curves_json(const TrainingCurves& curves);
 
 // metrics.jsonl of a run, perhaps one that goes on.

@@ -19,6 +19,7 @@
 #include "launch/config/machine_memory.h"
 #include "launch/config/masking.h"
 #include "launch/config/read.h"
+#include "launch/doctor/machine_rates.h"
 #include "launch/program/lengths.h"
 #include "launch/program/recorded.h"
 #include "launch/ranks/inputs.h"
@@ -194,6 +195,7 @@ ExitCode train(Config config, Communicator& world, const ReportSignal& signal, P
   agree_on_spare_cores(config, world);
   const std::unique_ptr<BusyCores> cores = watch_cores(config, world);
   check_device_models_agree(read_device_model(config.device.model), world);
+  learn_machine_rates(config, world);
   check_inputs_agree(config, world);
   on_first_rank(world, [&] { check_companions(config); });
   OpenedData data = count_epochs(config, world);

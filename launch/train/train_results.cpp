@@ -45,7 +45,8 @@ std::string time_line(const TrainResults& r) {
   std::string text =
       fmt::format("step: {} (median)", duration_text(r.step ? r.step->measured : r.step_median));
   if (!r.step || r.step->steps == 0) return text + "\n";
-  text += fmt::format(", predicted {} by {}", duration_text(r.step->predicted), rates_of(r.step->device));
+  if (tells_times(r.step->device))
+    text += fmt::format(", predicted {} by {}", duration_text(r.step->predicted), rates_of(r.step->device));
   if (!r.step->collectives.empty())
     text += fmt::format("; {} waiting for peers", duration_text(r.step->waiting_for_peers()));
   return text + fmt::format("; {} exposed waits for other streams\n",

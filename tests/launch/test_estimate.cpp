@@ -391,7 +391,9 @@ TEST_F(EstimateCommand, SaysThatAPresetIsNoMeasurement) {
   EXPECT_NE(done.out.find("rates: cpu, a preset: an order of magnitude, not this machine"), std::string::npos)
       << done.out;
   EXPECT_NE(done.out.find("a rank has 1 thread\n"), std::string::npos) << done.out;
-  EXPECT_NE(done.out.find(" by the preset cpu, of which "), std::string::npos) << done.out;
+  EXPECT_NE(done.out.find("step: not predicted in seconds"), std::string::npos) << done.out;
+  const Finished gpu = place_.recollect({"estimate", "odd.yaml", "device.model=h200"});
+  EXPECT_NE(gpu.out.find(" by the preset h200, of which "), std::string::npos) << gpu.out;
 }
 
 TEST_F(EstimateCommand, ComparesTheDiskWhereItHasAPath) {

@@ -31,9 +31,15 @@ TEST(OsloExample, LayerInputsTake576And144AndNoMiB) {
   EXPECT_EQ(full["host"], 0);
   const json partition = estimated(place, kPartition)["layer_inputs"];
   EXPECT_EQ(partition["device"], 144 * kMiB);
-  const json host = estimated(place, kHost)["layer_inputs"];
+  const json hosted = estimated(place, kHost), host = hosted["layer_inputs"];
   EXPECT_EQ(host["device"], 0);
   EXPECT_EQ(host["host"], 144 * kMiB);
+  // When forward is over, what is saved on the device, and all that persists.
+  const json &after = hosted["after_forward"], &loaded = hosted["memory"]["loaded"];
+  EXPECT_EQ(after["parameters"], loaded["parameters"]);
+  EXPECT_LT(after["activations"], 60 * kMiB) << "the last layer's output, and no layer's input";
+  EXPECT_GT(after["activations"], 48 * kMiB);
+  EXPECT_EQ(after["total"].get<uint64_t>() - after["activations"].get<uint64_t>(), loaded["total"]);
 }
 
 TEST(OsloExample, EstimateIsWhatFourRanksOfGpt2Measure) {
@@ -60,9 +66,11 @@ TEST(OsloExample, ScriptPrintsSixRows) {
                   {{"RECOLLECT", recollect_binary()}});
   const Finished done = process.wait(Workplace::kBound);
   ASSERT_EQ(done.status, 0) << done.err;
-  for (const char* row :
-       {"none, logits held", "\nnone ", "\nfull ", "\n+ partition ", "\n+ host ", "\n+ arena "})
+  for (const char* row : {"none, logits held", "\nnone ", "\nfull ", "\n+ partition ", "\n+ host ",
+                          "\n+ arena ", "\nafter forward, GiB of a rank"})
     EXPECT_NE(done.out.find(row), std::string::npos) << row << '\n' << done.out;
+  for (const char* figure : {" 12.86\n", " 6.68\n"})
+    EXPECT_NE(done.out.find(figure), std::string::npos) << done.out;
 }
 
 }  // namespace

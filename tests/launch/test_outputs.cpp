@@ -124,7 +124,8 @@ TEST(Outputs, MemoryOfEveryRankIsWhatWasPredicted) {
   // Of the first rank, every phase with what was predicted beside what was measured; and the step likewise.
   for (const char* text :
        {"rank 0, MiB ", "predicted    measured   predicted    measured   predicted    measured",
-        "\nstep: predicted ", " by the preset cpu, measured ", "\nexposed waits a step: predicted "})
+        "\nloaded, measured ", " bytes when the model is loaded, before the first step: parameters ",
+        "\nstep: measured ", "\nexposed waits a step: measured "})
     EXPECT_NE(finished.out.find(text), std::string::npos) << text << finished.out;
   EXPECT_EQ(finished.out.find("rank 1, MiB "), std::string::npos) << finished.out;
 }

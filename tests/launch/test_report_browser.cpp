@@ -66,6 +66,7 @@ TEST_F(ReportInBrowser, ItsNumbersAreThoseOfTheJson) {
       }
       EXPECT_EQ(sum + numbers.at(prefix + "unused"), numbers.at(prefix + "arena")) << prefix;
       EXPECT_EQ(numbers.at(prefix + "arena"), ledger.at("arena"));
+      EXPECT_EQ(numbers.at(prefix + "loaded"), ledger.at("loaded").at("total"));
     }
     EXPECT_EQ(numbers.at(std::string("predicted-measured/") + phase + "/total"), 0);
     // The curve that is drawn has the peak that the ledger has.

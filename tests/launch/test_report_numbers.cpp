@@ -77,6 +77,9 @@ TEST_P(ReportNumbers, OfEveryRankAddUpToTheArenas) {
       EXPECT_EQ(sum, json.at(phase).at("total")) << phase;
       EXPECT_LE(sum, json.at("arena")) << phase;
     }
+    EXPECT_EQ(json.at("loaded").at("total"), ledger.persistent_bytes);
+    EXPECT_GT(json.at("loaded").at("parameters"), 0);
+    EXPECT_EQ(json.at("loaded").at("activations"), 0);
     EXPECT_EQ(json.at("peak").get<uint64_t>() + json.at("unused_at_peak").get<uint64_t>(), json.at("arena"));
     const auto host = curve_peaks(report.timeline, MemorySpace::kHost);
     EXPECT_LE(*std::max_element(host.begin(), host.end()), ledger.host_bytes);

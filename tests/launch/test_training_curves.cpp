@@ -64,6 +64,25 @@ TEST(Curves, TakeOfALineWhatPeopleLookAt) {
     {"key": "eval_loss", "evaluated": true, "step": [2], "mean": [2.25]}]})"));
 }
 
+// Of every shape of batch the most that a step held; what lacks any of it counts for nothing.
+TEST(Curves, KnowWhatStepsHeldByLength) {
+  TrainingCurves curves;
+  const auto add = [&](int step, const char* shape) {
+    curves.add_line(fmt::format(R"({{"step": {}, "loss": 1, {}}})", step, shape));
+  };
+  add(1, R"("samples": 8, "sequence_length": 48, "memory_peak": 500, "memory_peak_phase": "forward")");
+  EXPECT_FALSE(curves_json(curves).contains("lengths")) << "all are alike";
+  add(2, R"("samples": 8, "sequence_length": 64, "memory_peak": 700, "memory_peak_phase": "backward")");
+  add(3, R"("samples": 8, "sequence_length": 48, "memory_peak": 510, "memory_peak_phase": "backward")");
+  add(4, R"("samples": 3, "sequence_length": 48, "memory_peak": 300, "memory_peak_phase": "forward")");
+  add(5, R"("samples": 3, "sequence_length": 32, "memory_peak": -1, "memory_peak_phase": "forward")");
+  add(6, R"("samples": 3, "sequence_length": 32, "memory_peak": 100)");
+  EXPECT_EQ(curves_json(curves).at("lengths"), nlohmann::json::parse(R"([
+    {"length": 48, "samples": 3, "steps": 1, "memory_peak": 300, "phase": "forward"},
+    {"length": 48, "samples": 8, "steps": 2, "memory_peak": 510, "phase": "backward"},
+    {"length": 64, "samples": 8, "steps": 1, "memory_peak": 700, "phase": "backward"}])"));
+}
+
 class GrowingMetrics : public ::testing::Test {
  protected:
   void append(const std::string& text) const {

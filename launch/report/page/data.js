@@ -5,6 +5,8 @@ const {streams, phases, categories, spaces} = data;
 // Whose rates a predicted step goes by.
 const isPreset = ({device_model}) => data.presets.includes(device_model);
 const ratesOf = (step) => (isPreset(step) ? `the preset ${step.device_model}` : step.device_model);
+// The preset cpu is of no machine in particular: its times are not held against those of a run.
+const tellsTimes = ({device_model}) => device_model !== "cpu";
 const computeStream = 0, optimizerRun = -1, spaceNames = spaces;
 
 // Rows held from each tick on at which something changes: [space * categories + category].

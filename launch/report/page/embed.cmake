@@ -3,7 +3,7 @@
 cmake_minimum_required(VERSION 3.25)
 file(READ ${FROM}/page.html page)
 file(READ ${FROM}/style.css style)
-foreach(name format data chart strip view hover training headline tables profile live main)
+foreach(name format data chart strip view hover lengths training headline tables profile live main)
   file(READ ${FROM}/${name}.js part)
   string(APPEND script "${part}\n")
 endforeach()

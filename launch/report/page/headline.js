@@ -34,10 +34,12 @@ function showHeadline() {
   }
   const [rank] = ranks, {peak} = known(rank), seconds = stepSeconds(rank, measured);
   const ratio = measured ? ratioOf(seconds, rank.step.predicted.step) : null;
-  if (none && none.peak > 0 && none.step > 0 && isFarOff(ratio))  // what is predicted of its time says nothing
+  const told = tellsTimes(rank.step);
+  if (none && none.peak > 0 && none.step > 0 && (!told || isFarOff(ratio)))  // what is predicted of its time says nothing
     return say(`${percent(none.peak, peak, 1) ?? "the same"} arena against mode none`,
-               `${both(none.peak, peak)} of the arena at its peak. Times are not compared: a step took ` +
-               `${msText(1e3 * seconds)}, ${ratioText(ratio)} what ${ratesOf(rank.step)} predicts`);
+               `${both(none.peak, peak)} of the arena at its peak. Times are not compared: ` +
+               (told ? `a step took ${msText(1e3 * seconds)}, ${ratioText(ratio)} what ${ratesOf(rank.step)} predicts`
+                     : "the rates of this machine are not known"));
   if (none && none.peak > 0 && none.step > 0)
     return say(`${savings(none, {peak, step: none.with_step}, "predicted ")} against mode none`,
                `${both(none.peak, peak)} of the arena at its peak; a step ${msText(1e3 * none.step)} → ` +
@@ -99,13 +101,13 @@ function lossFigure() {
 
 function showFigures() {
   const measured = measuredIn(runs.map(rankOf)), times = measured ? "measured" : "predicted";
-  const predicted = (r, key) => (measured ? [`predicted ${msText(1e3 * r.step.predicted[key])}`] : []);
+  const predicted = (r, key) => (measured && tellsTimes(r.step) ? [`predicted ${msText(1e3 * r.step.predicted[key])}`] : []);
   replace(byId("figures"), ...[
     lossFigure(),
     tokensFigure(),
     timeFigure(measured ? "A step" : "A step, predicted", (r) => r.step[times].step, (r) => measured
-      ? [`median of ${r.step.steps}; `, ...predicted(r, "step"), ` by ${ratesOf(r.step)}, `,
-         ratioMark(r.step.measured.step, r.step.predicted.step)]
+      ? [`median of ${r.step.steps}`, ...(tellsTimes(r.step) ? ["; ", ...predicted(r, "step"), ` by ${ratesOf(r.step)}, `,
+         ratioMark(r.step.measured.step, r.step.predicted.step)] : [])]
       : [`by ${ratesOf(r.step)}`]),
     bytesFigure("Arena, at its peak", (r) => known(r).peak, exactness),
     bytesFigure("Host memory", (r) => known(r).host_arena, () => "where saved activations wait"),
@@ -118,11 +120,13 @@ function showFigures() {
 
 function showAdvice(measured) {
   const {step} = rankOf(runs[0]);
-  const far = !compared && measured && isFarOff(ratioOf(step.measured.step, step.predicted.step));
+  const far = !compared && measured && tellsTimes(step) && isFarOff(ratioOf(step.measured.step, step.predicted.step));
   byId("advice").hidden = !far;
   if (!far) return;
   replace(byId("advice"), element("b", {class: "off"}, "Predicted times are far off. "),
     isPreset(step) ? `${step.device_model} is a preset: an order of magnitude, not this machine. `
-                   : `${step.device_model} does not know this machine, or other programs were running. `,
+                   : step.device_model === "rates of this machine"
+                     ? "Other programs were running, in this run or when the machine was measured. "
+                     : `${step.device_model} does not know this machine, or other programs were running. `,
     "Measure it, and plan with what was measured: recollect calibrate --out device.yaml, then device.model=device.yaml.");
 }

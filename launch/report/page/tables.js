@@ -47,7 +47,13 @@ function memoryTable(columns, exact) {
     element("tbody", {}, ...byCategory,
       line("arena peak", "total", (l, phase) => l[phase].total, {class: "sum"}),
       line("not in use then", "unused", (l, phase) => l.arena - l[phase].total, {class: "quiet"}),
-      line("arena", "arena", (l) => l.arena, {class: "sum"})));
+      line("arena", "arena", (l) => l.arena, {class: "sum"}),
+      // Reports of former versions do not know it.
+      columns.every(({ledger}) => ledger.loaded) ? line("before the first step", "loaded", (l) => l.loaded.total, {
+        class: "quiet",
+        title: `held when the model is loaded: ${columns.map(({name, ledger}) => `${name} ` + categories
+          .filter((category) => ledger.loaded[category]).map((category) => `${category} ${inUnit(ledger.loaded[category], unit)}`)
+          .join(", ")).join("; ")} ${unit.name}`}) : ""));
   return categories.filter((category) => !differs(category));
 }
 

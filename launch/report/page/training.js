@@ -76,7 +76,7 @@ function showTraining() {
   const dashes = `repeating-linear-gradient(90deg, ${runColor(1)} 0 4px, transparent 4px 6px)`;
   replace(byId("training-legend"), ...(compared
     ? names.map((name, i) => key(i ? dashes : runColor(i), `${name}: ${runs[i].ranks[0].run.name}${i ? " (dashed)" : ""}`)) : []));
-  replace(byId("curves"), ...charts.map(({box}) => box));
+  replace(byId("curves"), ...charts.map(({box}) => box), makeLengthsChart());
   drawTraining();
 }
 new ResizeObserver(() => drawTraining()).observe(byId("curves"));
@@ -86,6 +86,7 @@ function drawTraining() {
     drawChart(chart);
     showCaption(chart);
   }
+  drawLengths();
 }
 
 // The numbers at the cursor, or the latest.
