@@ -57,14 +57,14 @@ after_forward() {
   local logits=$((2 * 128 * 128 * 50257 * 4)) name words json held
   echo
   echo "after forward, GiB of a rank: parameters and activations"
-  printf '%-28s%14s%22s%14s\n' "" "here" "logits held (computed)" "tutorial"
+  printf '%-28s%14s%25s%14s\n' "" "here" "logits held (computed)" "tutorial"
   for row in "none|12.86" "+ arena|6.68"; do
     name=${row%%|*}
     for words in "${rows[@]}"; do [ "${words%%|*}" != "$name" ] || break; done
     [ "$words" = "$name" ] && words= || words=${words#*|}
     json=$("$recollect" estimate $config --json $words)
     held=$(($(number after_forward parameters <<<"$json") + $(number after_forward activations <<<"$json")))
-    printf '%-28s%14s%22s%14s\n' "$name" "$(gib $held)" "$(gib $((held + logits)))" "${row#*|}"
+    printf '%-28s%14s%25s%14s\n' "$name" "$(gib $held)" "$(gib $((held + logits)))" "${row#*|}"
   done
 }
 
