@@ -16,9 +16,8 @@ using NamedLedger = std::pair<const char*, const MemoryLedger*>;
 std::string parts_text(const MemoryLedger::Row& row, const ByteUnit& unit) {
   std::string text;
   for (int c = 0; c < kCategoryCount; ++c)
-    if (row[c] > 0)
-      text +=
-          fmt::format("{}{} {}", text.empty() ? "" : ", ", name_of(static_cast<Category>(c)), unit(row[c]));
+    if (const std::string bytes = unit(row[c]); bytes != unit(0))
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name_of(static_cast<Category>(c)), bytes);
   return text;
 }
 
