@@ -222,7 +222,8 @@ std::string describe(const DeviceModel& device) {
         "{}, a preset: an order of magnitude, not this machine (`recollect calibrate` measures it)",
         device.name);
   if (device.name == kRatesOfMachine)
-    return "those of this machine, measured within a second (`recollect calibrate` takes longer and knows more)";
+    return "those of this machine, measured within a second (`recollect calibrate` takes longer and knows "
+           "more)";
   if (device.threads == 0 && !device.kernels.empty())
     return fmt::format("{}, measured on a GPU", device.name);
   if (device.threads == 0)

@@ -5,6 +5,7 @@
 
 #include <boost/program_options.hpp>
 
+#include "launch/doctor/machine_rates.h"
 #include "launch/ranks/world.h"
 #include "launch/train/train.h"
 
@@ -44,7 +45,9 @@ void train_command(const Words& words, std::unique_ptr<MpiEnvironment>& mpi) {
     RankWatch ranks;
     Preemption preemption(ranks);
     run_ranks(config, mpi, [&](Communicator& world) {
-      if (train_rank(config, world, signal, preemption, ranks) == ExitCode::kPreempted) preempted = true;
+      const LearnRates learn = [](Config& of, Communicator& with) { return learn_machine_rates(of, with); };
+      if (train_rank(config, world, signal, preemption, ranks, learn) == ExitCode::kPreempted)
+        preempted = true;
     });
   }
   if (!preempted) return;

@@ -19,7 +19,6 @@
 #include "launch/config/machine_memory.h"
 #include "launch/config/masking.h"
 #include "launch/config/read.h"
-#include "launch/doctor/machine_rates.h"
 #include "launch/program/lengths.h"
 #include "launch/program/recorded.h"
 #include "launch/ranks/inputs.h"
@@ -184,7 +183,7 @@ void report_results(const Config& config, const Session& session, const BestMode
 }
 
 ExitCode train(Config config, Communicator& world, const ReportSignal& signal, Preemption& preemption,
-               RankStatus& status) {
+               RankStatus& status, const LearnRates& learn_rates) {
   fail_together(world, [&] {
     resolve_world(config, world.size());
     check_data_files(config);
@@ -195,7 +194,7 @@ ExitCode train(Config config, Communicator& world, const ReportSignal& signal, P
   agree_on_spare_cores(config, world);
   const std::unique_ptr<BusyCores> cores = watch_cores(config, world);
   check_device_models_agree(read_device_model(config.device.model), world);
-  learn_machine_rates(config, world);
+  if (learn_rates) learn_rates(config, world);
   check_inputs_agree(config, world);
   on_first_rank(world, [&] { check_companions(config); });
   OpenedData data = count_epochs(config, world);
@@ -317,7 +316,7 @@ ExitCode train(Config config, Communicator& world, const ReportSignal& signal, P
 }  // namespace
 
 ExitCode train_rank(Config config, Communicator& world, const ReportSignal& signal, Preemption& preemption,
-                    RankWatch& ranks) {
+                    RankWatch& ranks, const LearnRates& learn_rates) {
   RankStatus status(world, config.output_dir);
   ranks.add(status);
   const auto failed = [&](ExitCode code, const std::string& what, bool all_know = false) {
@@ -326,7 +325,7 @@ ExitCode train_rank(Config config, Communicator& world, const ReportSignal& sign
     status.write(code, what);
   };
   try {
-    const ExitCode code = train(config, world, signal, preemption, status);
+    const ExitCode code = train(config, world, signal, preemption, status, learn_rates);
     ranks.remove(status, ExitCode::kOk, "");
     return code;
   } catch (const SharedError& error) {
