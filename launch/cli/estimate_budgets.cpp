@@ -64,6 +64,13 @@ OrderedJson pareto_json(const BudgetComparison& budgets) {
   return document;
 }
 
+// Whose times a table has.
+std::string rates_of_table(const Config& config) {
+  if (config.device.of_machine) return kRatesOfMachine;
+  const std::string& model = config.device.model;
+  return rates_of(model) + (tells_times(model) ? "" : ", which is of no machine in particular");
+}
+
 }  // namespace
 
 void print_policies(const Config& config, const LengthCounts& counts, bool json) {
@@ -75,9 +82,10 @@ void print_policies(const Config& config, const LengthCounts& counts, bool json)
     for (const LengthEstimate& l : column.lengths) longest = std::max(longest, l.step_seconds);
   const DurationUnit& time = duration_unit_for(longest);
   fmt::print(
-      "step in {} and memory in MiB, by the longest sequence of a step; * is over the budget of {:.2f} "
+      "step in {} by {}, and memory in MiB, by the longest sequence of a step; * is over the budget of "
+      "{:.2f} "
       "MiB\n{:>8}{:>8}",
-      time.name, in_mib(budget), "length", "from");
+      time.name, rates_of_table(config), in_mib(budget), "length", "from");
   if (!counts.empty()) fmt::print("{:>9}", "batches");
   for (const PolicyEstimate& column : columns) fmt::print("{:>23} ", column.policy);
   fmt::print("\n");
@@ -106,15 +114,15 @@ void print_policies(const Config& config, const LengthCounts& counts, bool json)
     fmt::print("dtr: no plan for the longest within the budget\n");
 }
 
-void print_pareto(const BudgetComparison& budgets, bool json) {
+void print_pareto(const Config& config, const BudgetComparison& budgets, bool json) {
   if (json) return fmt::print("{}\n", pareto_json(budgets).dump(2));
   double longest = 0;
   for (const BudgetCurve& curve : budgets.curves)
     for (const BudgetPoint& point : curve.points) longest = std::max(longest, point.step_seconds);
   for (const NamedMode& one : budgets.named) longest = std::max(longest, one.step_seconds);
   const DurationUnit& time = duration_unit_for(longest);
-  fmt::print("step in {} within a budget; - does not fit\n{:>12}{:>12}", time.name, "budget MiB",
-             "takes MiB");
+  fmt::print("step in {} within a budget, by {}; - does not fit\n{:>12}{:>12}", time.name,
+             rates_of_table(config), "budget MiB", "takes MiB");
   for (const BudgetCurve& curve : budgets.curves) fmt::print("{:>12}", curve.mode);
   fmt::print("\n");
   const auto cell = [&](bool fits, double seconds) {
@@ -128,7 +136,8 @@ void print_pareto(const BudgetComparison& budgets, bool json) {
     fmt::print("\n");
   }
   // These are the same in every budget that they fit.
-  fmt::print("{:>12}{:>12}  {}\n", "takes MiB", fmt::format("step {}", time.name), "named mode, switches off");
+  fmt::print("{:>12}{:>12}  {}\n", "takes MiB", fmt::format("step {}", time.name),
+             "named mode, switches off");
   for (const NamedMode& one : budgets.named)
     fmt::print("{:>12}{:>12.3f}  {}\n", fmt::format("{:.2f}", in_mib(one.arena_bytes)),
                time(one.step_seconds), one.mode);

@@ -7,6 +7,6 @@ namespace recollect {
 
 // `counts`: of lengths, which may be empty: then all that the run may meet are shown, and no epoch.
 void print_policies(const Config& config, const LengthCounts& counts, bool json);
-void print_pareto(const BudgetComparison& budgets, bool json);
+void print_pareto(const Config& config, const BudgetComparison& budgets, bool json);
 
 }  // namespace recollect

@@ -395,7 +395,7 @@ void estimate_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
   write_files(config, chosen, budgets ? budgets_chart(*budgets) : "");
   if (chosen.compare) return print_comparison(config, chosen.json);
   if (chosen.policies) return print_policies(config, counts_of(chosen.lengths, config), chosen.json);
-  if (budgets) return print_pareto(*budgets, chosen.json);
+  if (budgets) return print_pareto(config, *budgets, chosen.json);
   for (std::size_t i = 0; i < chosen.largest.size(); ++i)
     if (chosen.largest[i]) return print_largest(config, static_cast<RunSize>(i), chosen.json);
   print_one(config, chosen.json, why);

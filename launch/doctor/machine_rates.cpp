@@ -125,7 +125,7 @@ std::string busy(const std::optional<CoreTimes>& before, const std::optional<Cor
 }
 
 // Of this rank, beside the others. As a file has it, or kUnknown and why not.
-std::string measure_rates(const Config& config, Communicator& world, int threads, int ranks_of_process) {
+std::string measure_rates(const Config& config, Communicator& world, int threads, int processes) {
   constexpr double kSecondsEach = 0.01, kMostTouched = 64 << 20, kMostCopied = 8 << 20;
   constexpr int kSums = 3;
   DeviceModel device = device_preset("cpu");
@@ -139,7 +139,7 @@ std::string measure_rates(const Config& config, Communicator& world, int threads
     device.copies = measure_copies(kSecondsEach, kMostCopied);
     OpRates rates = measure_ops_of(config, threads, kSeconds, device);
     if (rates.kernels.empty()) return fmt::format("{}this model cannot be measured in a second", kUnknown);
-    const std::string why = busy(before, cores.read(), ranks_of_process, rates.disturbed);
+    const std::string why = busy(before, cores.read(), processes, rates.disturbed);
     if (!why.empty()) return kUnknown + why;
     device.kernels = std::move(rates.kernels);
     device.launch_overhead = rates.overhead;
@@ -194,7 +194,8 @@ std::string learn_machine_rates(Config& config, Communicator& world) {
   }
   text = broadcast_text(std::move(text), 0, world);
   if (text.empty()) {
-    text = measure_rates(config, world, threads, ranks);
+    const auto of_process = static_cast<int>(config.parallelism.ranks_per_process);
+    text = measure_rates(config, world, threads, std::max(1, ranks / of_process));
     ::malloc_trim(0);
     forget_peak_resident();  // of small models
     if (world.rank() == 0 && text.front() != kUnknown) {
@@ -222,6 +223,7 @@ std::string learn_machine_rates(Config& config) {
     return find_rates(kRatesOfMachine, "", ranks, threads).substr(1);
   LocalGroup group(ranks);
   std::vector<Config> configs(static_cast<std::size_t>(ranks), config);
+  for (Config& one : configs) one.parallelism.ranks_per_process = ranks;
   std::vector<std::thread> others;
   std::string why;
   const auto learn = [&](int rank) {
