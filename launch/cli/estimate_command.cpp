@@ -152,13 +152,16 @@ std::string effect_text(const Estimate& e, const Estimate& none) {
 std::string time_text(const Estimate& e, const Estimate& none, const std::string& why) {
   constexpr std::size_t kLongest = 5;
   const Simulation& s = e.simulation;
-  if (!tells_times(e.device.name))
-    return fmt::format(
-        "step: not predicted in seconds{}{}\n  rates: {}\n  by them a step takes {:.2f} times that of mode "
-        "none, and {:.1f} % "
-        "of it are exposed waits\n",
-        why.empty() ? "" : ": ", why, e.calibration, s.step_seconds / none.simulation.step_seconds,
-        100 * s.total_exposed_seconds() / s.step_seconds);
+  if (!tells_times(e.device.name)) {
+    const double none_seconds = none.simulation.step_seconds, waits = s.total_exposed_seconds();
+    std::string told = fmt::format("step: not predicted in seconds{}{}\n  rates: {}\n",
+                                   why.empty() ? "" : ": ", why, e.calibration);
+    if (s.step_seconds != none_seconds || waits > 0)
+      told += fmt::format(
+          "  by them a step takes {:.2f} times that of mode none, and {:.1f} % of it are exposed waits\n",
+          s.step_seconds / none_seconds, 100 * waits / s.step_seconds);
+    return told;
+  }
   std::string text =
       fmt::format("step: {} by {}, of which {} exposed waits for other streams; mode none: {}\n",
                   duration_text(s.step_seconds), rates_of(e.device.name),
