@@ -42,7 +42,7 @@ OptionTable config_show_options() { return ShowWords().options(); }
 
 void config_show_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
   ShowWords given;
-  Config config = read_config_words("config show", parse_options(words, given.options()));
+  Config config = read_config_words("config show", parse_options(words, given.options()), kAnyBuild);
   const std::optional<int> ranks = given.ranks;
   if (ranks && *ranks < 1)
     throw Error(ExitCode::kConfiguration, fmt::format("--ranks {}", *ranks), "it is how many are started");

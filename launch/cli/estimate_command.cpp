@@ -379,7 +379,7 @@ OptionTable estimate_options() { return EstimateOptions().options(); }
 
 void estimate_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
   EstimateOptions chosen;
-  Config config = read_config_words("estimate", parse_options(words, chosen.options()));
+  Config config = read_config_words("estimate", parse_options(words, chosen.options()), kAnyBuild);
   if (chosen.questions() > 1)
     throw Error(ExitCode::kConfiguration,
                 "--compare, --policies, --pareto and each --max-... are different questions",

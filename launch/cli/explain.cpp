@@ -46,7 +46,7 @@ std::string schedule_text(const Program& program) {
 }
 
 void explain_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
-  Config config = read_config_words("explain", parse_options(words, key_options()));
+  Config config = read_config_words("explain", parse_options(words, key_options()), kAnyBuild);
   resolve_planned_world(config);
   const PlannedTraining planned = plan_training(config, 0, 0);
   for (const Choice& choice : planned.training.checkpointed.choices)

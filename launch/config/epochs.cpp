@@ -81,7 +81,7 @@ void complete_steps(Config& config, int64_t samples) {
   t.epochs = 0;
   if (!config.origins.contains("profiling.step"))
     config.profiling.step = std::min(config.profiling.step, steps);
-  report(validate(config, {}), config, {}, problems);
+  report(validate(config), config, {}, problems);
   problems.raise();
   config.unreached = find_unreached(config, KeyTable::of(config.model.family()).defaults());
 }

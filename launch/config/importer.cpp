@@ -180,7 +180,7 @@ std::vector<std::string> Importer::what_is_added() const {
 std::string Importer::refused() {
   const std::string yaml = text();
   try {
-    read_config_text("import", yaml, what_is_added(), {.cuda = true});
+    read_config_text("import", yaml, what_is_added(), kAnyBuild);
   } catch (const Error& error) {
     const std::string_view said = error.what();
     const std::string_view first = said.substr(0, said.find('\n'));

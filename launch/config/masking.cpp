@@ -70,7 +70,7 @@ void complete_masking(Config& config) {
     for (const uint32_t id : ids_of(special)) d.special_tokens.push_back(fmt::format("{}", id));
     config.derived["data.special_tokens"] = from;
   }
-  report(validate(config, {}), config, {}, problems);
+  report(validate(config), config, {}, problems);
   problems.raise();
 }
 

@@ -206,7 +206,8 @@ class Reader {
   }
 
   std::vector<Finding> find_all(const Config& otherwise, const BuildFeatures& features) const {
-    std::vector<Finding> found = validate(config_, features);
+    std::vector<Finding> found = validate(config_);
+    for (Finding& finding : check_build(config_, features)) found.push_back(std::move(finding));
     check_device_model(found);
     for (Finding& finding : find_inert(config_, otherwise, spoken_)) found.push_back(std::move(finding));
     return found;

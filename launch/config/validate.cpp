@@ -87,16 +87,10 @@ void check_parallelism(const Config& config, Findings& found) {
   }
 }
 
-void check_device(const Config& config, const BuildFeatures& features, Findings& found) {
+void check_device(const Config& config, Findings& found) {
   const BackendKind backend = config.device.backend;
   const Precision precision = config.training.precision;
   const std::vector<std::string> keys = {"training.precision", "device.backend"};
-  if (backend == BackendKind::kCuda && !features.cuda) {
-    found.push_back(
-        {{"device.backend"},
-         "device.backend cuda: this build has no CUDA backend; configure with -DRECOLLECT_CUDA=ON "
-         "(CMake preset cuda), which needs nvcc"});
-  }
   try {
     if (backend == BackendKind::kCpu) cpu_level(config.device.isa);
   } catch (const Error& error) {
@@ -374,7 +368,7 @@ void explain_batch(Config& config) {
 
 }  // namespace
 
-std::vector<Finding> validate(const Config& config, const BuildFeatures& features) {
+std::vector<Finding> validate(const Config& config) {
   Findings found;
   check_model(config, found);
   check_parallelism(config, found);
@@ -382,7 +376,7 @@ std::vector<Finding> validate(const Config& config, const BuildFeatures& feature
   check_divided_states(config, found);
   check_offloaded_states(config, found);
   check_gathered_parameters(config, found);
-  check_device(config, features, found);
+  check_device(config, found);
   check_schedule(config, found);
   check_numbers(config, found);
   check_groups(config, found);
@@ -394,6 +388,16 @@ std::vector<Finding> validate(const Config& config, const BuildFeatures& feature
   check_steps(config, found);
   check_reports(config, found);
   return found;
+}
+
+std::vector<Finding> check_build(const Config& config, const BuildFeatures& features) {
+  if (config.device.backend != BackendKind::kCuda || features.cuda) return {};
+  return {
+      {.keys = {"device.backend"},
+       .message =
+           "device.backend cuda: this build has no CUDA backend: `recollect estimate` and `explain` predict "
+           "such a run here; to run it, configure with -DRECOLLECT_CUDA=ON (CMake preset cuda), which needs "
+           "nvcc"}};
 }
 
 std::vector<Finding> resolve_batch(Config& config) {

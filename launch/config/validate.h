@@ -11,12 +11,17 @@
 
 namespace recollect {
 
-// What this build of the program can do; other than the truth only in tests.
+// What this build of the program can run.
 struct BuildFeatures {
   bool cuda = cuda::is_built();
 };
+// Of those who run nothing: they plan, show or convert, which every build can do for every backend.
+inline constexpr BuildFeatures kAnyBuild{.cuda = true};
 
-std::vector<Finding> validate(const Config& config, const BuildFeatures& features);
+std::vector<Finding> validate(const Config& config);
+
+// Whether a build can run it.
+std::vector<Finding> check_build(const Config& config, const BuildFeatures& features);
 
 // Completes micro batch, global batch and accumulation from any two of them (global alone: accumulation 1;
 // none: micro batch 1, accumulation 1) given data_parallel_size > 0. With findings, the configuration is

@@ -97,9 +97,9 @@ Words parse_options(const Words& words, const OptionTable& own) {
 
 Words parse_options(const Words& words) { return parse_options(words, OptionTable()); }
 
-Config read_config_words(const std::string& command, const Words& words) {
+Config read_config_words(const std::string& command, const Words& words, const BuildFeatures& features) {
   if (words.empty()) throw UsageError(fmt::format("{} needs a configuration file", command));
-  Config config = read_config(words.front(), {words.begin() + 1, words.end()});
+  Config config = read_config(words.front(), {words.begin() + 1, words.end()}, features);
   if (command != "train")  // of whose ranks one tells
     for (const std::string& sentence : config.given_way) warn("{}", sentence);
   return config;

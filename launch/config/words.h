@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "engine/core/error.h"
-#include "launch/config/config.h"
+#include "launch/config/validate.h"
 
 namespace boost::program_options {
 class options_description;
@@ -32,7 +32,7 @@ OptionTable key_options();
 Words parse_options(const Words& words, const OptionTable& own);
 Words parse_options(const Words& words);
 
-// Reads "CONFIG.yaml section.key=value ...".
-Config read_config_words(const std::string& command, const Words& words);
+// Reads "CONFIG.yaml section.key=value ...". A command that runs nothing takes kAnyBuild.
+Config read_config_words(const std::string& command, const Words& words, const BuildFeatures& features = {});
 
 }  // namespace recollect

@@ -329,7 +329,7 @@ std::vector<Variant> compare_variants(const Config& config) {
       Variant variant{
           .mode = std::string(mode), .partition = partition, .host = host, .disk = disk, .estimate = {}};
       if (c.k > 0) variant.mode += " " + std::to_string(c.k);
-      if (!validate(changed, {}).empty()) continue;
+      if (!validate(changed).empty()) continue;
       const TrainingProgram training = rank.plan(changed);
       if (training.checkpointed.refusal || !knows_disk(training)) continue;
       variant.estimate = estimate_of(changed, rank.mesh(), training, training.program.predicted(), before);

@@ -210,7 +210,7 @@ class Search {
   // for. What has no effect in a few more layers has none at all.
   bool fits(int64_t units) {
     const Config changed = with(units);
-    if (units < given_ && (!validate(changed, {}).empty() || has_one_length(changed)))
+    if (units < given_ && (!validate(changed).empty() || has_one_length(changed)))
       return is_too_small(units);
     const TrainingProgram training = PlannedRank(changed, 0, 0).plan(changed);
     if (const std::optional<Error>& refusal = training.checkpointed.refusal) {

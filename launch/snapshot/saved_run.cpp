@@ -12,9 +12,6 @@ namespace recollect {
 
 namespace {
 
-// It may have been saved where there was a GPU.
-constexpr BuildFeatures kAnyBuild{.cuda = true};
-
 void check_divides(const Config& config, const RankLayout& layout) {
   const auto refuse = [&](const std::string& what) {
     throw Error(ExitCode::kConfiguration, fmt::format("--tensor-parallel-size {}: {}", layout.tensor, what),

@@ -150,7 +150,7 @@ void snapshot_convert_command(const Words& words, std::unique_ptr<MpiEnvironment
   std::string said;
   if (from_model) {
     if (w.to == "hf") throw UsageError("the source is no snapshot: --to snapshot makes one of a model");
-    const Config config = read_config(w.config, keys);
+    const Config config = read_config(w.config, keys, kAnyBuild);
     said = convert_from_hugging_face(
         conversion, config,
         {w.tensor.value_or(config.parallelism.tensor_parallel_size),

@@ -246,8 +246,9 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"training: {precision: bf16}\ndevice: {backend: reference}\n",
              "c.yaml:2:23: training.precision bf16 needs device.backend cpu or cuda, not reference"},
         Case{"device: {backend: cuda}\n",
-             "c.yaml:2:19: device.backend cuda: this build has no CUDA backend; configure with "
-             "-DRECOLLECT_CUDA=ON (CMake preset cuda), which needs nvcc"},
+             "c.yaml:2:19: device.backend cuda: this build has no CUDA backend: `recollect estimate` and "
+             "`explain` predict such a run here; to run it, configure with -DRECOLLECT_CUDA=ON (CMake preset "
+             "cuda), which needs nvcc"},
         Case{"scheduler: {warmup_steps: 1, warmup_ratio: 0.1}\n",
              "c.yaml:2:27: scheduler.warmup_steps and scheduler.warmup_ratio are both given; give one"},
         Case{"parallelism: {tp: 4, data_parallel_size: 1048576}\n",

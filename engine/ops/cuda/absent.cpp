@@ -1,5 +1,8 @@
-// Stands in for this folder in a build without CUDA.
+// Stands in for this folder in a build without CUDA: programs are planned as in a build with CUDA and cudnn-frontend, and cannot
+// run.
+#include "engine/ops/cuda/cudnn_attention.h"
 #include "engine/ops/cuda/libraries.h"
+#include "engine/ops/cuda/planned_kernels.h"
 #include "engine/ops/cuda/versions.h"
 #include "engine/ops/ops.h"
 
@@ -14,7 +17,11 @@ namespace {
 
 }  // namespace
 
-void register_kernels(KernelTable&, VocabularyReduction*, Libraries*) { refuse(); }
+void register_kernels(KernelTable& table, VocabularyReduction* vocabulary, Libraries*) {
+  register_planned_kernels(table, vocabulary);
+}
+
+bool has_fused_attention() { return true; }
 
 std::string versions() { return ""; }
 

@@ -3,6 +3,7 @@
 #include "engine/ops/adafactor.h"
 
 #include "engine/ops/cuda/kernels.h"
+#include "engine/ops/cuda/workspaces.h"
 #include "engine/runtime/cuda/element.h"
 #include "engine/runtime/cuda/reduce.h"
 
@@ -10,9 +11,7 @@ namespace recollect::cuda {
 
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int64_t kMostRowParts = 128;  // that columns are summed in
-constexpr int64_t kMostBlocks = 8 * kMultiprocessors;
+constexpr int kThreads = kPassThreads;
 
 // One matrix of a parameter: its rows, which are as long as there are columns.
 struct Matrix {
@@ -179,8 +178,9 @@ class MatrixKernel : public Kernel {
   MatrixKernel(const OpView& view, int gradient, const char* kind)
       : s_(view.attributes()),
         gradient_(static_cast<std::size_t>(gradient)),
-        matrix_{s_.rows, view.in(gradient).shape.rank() == 1 ? 1 : view.in(gradient).shape[1]},
-        blocks_(std::min(ceil_div(matrix_.elements(), kThreads), kMostBlocks)) {
+        cut_(view, gradient),
+        matrix_{cut_.rows, cut_.columns},
+        blocks_(cut_.blocks) {
     if (view.in(gradient).dtype != DType::kF32)
       throw Error(ExitCode::kConfiguration,
                   std::string("the cuda backend has ") + kind + " of f32 gradients only");
@@ -196,20 +196,16 @@ class MatrixKernel : public Kernel {
 
   AdafactorSettings s_;
   std::size_t gradient_;
+  AdafactorCut cut_;
   Matrix matrix_;
   int64_t blocks_;
 };
 
 class AdafactorSums final : public MatrixKernel {
  public:
-  explicit AdafactorSums(const OpView& view)
-      : MatrixKernel(view, 1, "adafactor_sums"),
-        part_rows_(ceil_div(matrix_.rows, kMostRowParts)),
-        parts_(ceil_div(matrix_.rows, part_rows_)) {}
+  explicit AdafactorSums(const OpView& view) : MatrixKernel(view, 1, "adafactor_sums") {}
 
-  std::size_t workspace_bytes() const override {
-    return sizeof(double) * std::max(blocks_, s_.factored ? parts_ * matrix_.columns : 0);
-  }
+  std::size_t workspace_bytes() const override { return cut_.sum_bytes(); }
 
   void run(const KernelArgs& args) override {
     double* const scratch = reinterpret_cast<double*>(args.workspace);
@@ -218,9 +214,9 @@ class AdafactorSums final : public MatrixKernel {
       const int64_t wide = ceil_div(matrix_.columns, kThreads);
       launch(row_squares, grid_of(matrix_.rows), dim3(kThreads), 0, args.stream, gradient(args), factor,
              matrix_, first);
-      launch(column_squares, grid_of(wide, parts_), dim3(kThreads), 0, args.stream, gradient(args), factor,
-             matrix_, part_rows_, scratch);
-      launch(add_parts, grid_of(wide), dim3(kThreads), 0, args.stream, scratch, parts_, matrix_.columns,
+      launch(column_squares, grid_of(wide, cut_.parts), dim3(kThreads), 0, args.stream, gradient(args),
+             factor, matrix_, cut_.part_rows, scratch);
+      launch(add_parts, grid_of(wide), dim3(kThreads), 0, args.stream, scratch, cut_.parts, matrix_.columns,
              args.out[1].as<double>());
     }
     launch(squares, grid_of(blocks_), dim3(kThreads), 0, args.stream, args.in[2].as<float>() + begin(),
@@ -229,16 +225,13 @@ class AdafactorSums final : public MatrixKernel {
            s_.factored ? first + matrix_.rows : first,
            s_.factored ? args.out[1].as<double>() + matrix_.columns : nullptr);
   }
-
- private:
-  int64_t part_rows_, parts_;
 };
 
 class AdafactorMoments final : public MatrixKernel {
  public:
   explicit AdafactorMoments(const OpView& view) : MatrixKernel(view, 2, "adafactor_moments") {}
 
-  std::size_t workspace_bytes() const override { return sizeof(double) * blocks_; }
+  std::size_t workspace_bytes() const override { return cut_.moment_bytes(); }
 
   void run(const KernelArgs& args) override {
     double* const sums = reinterpret_cast<double*>(args.workspace);

@@ -193,7 +193,7 @@ class AttentionBackward : public Kernel {
   explicit AttentionBackward(const OpView& view)
       : shape_(view, kAttentionBackwardInputs), site_(view.attributes()) {}
 
-  std::size_t workspace_bytes() const override { return sizeof(float) * shape_.units() * shape_.length; }
+  std::size_t workspace_bytes() const override { return tiled_backward_bytes(shape_); }
 
   void prepare(const KernelArgs&) override {
     allow_shared(query_gradients<A, T>, shared(1));

@@ -10,6 +10,7 @@
 #include <cmath>
 
 #include "engine/ops/attention.h"
+#include "engine/ops/cuda/attention_workspace.h"
 #include "engine/ops/cuda/dropout_mask.h"
 #include "engine/runtime/cuda/element.h"
 #include "engine/runtime/cuda/reduce.h"
@@ -150,14 +151,13 @@ struct Tiling {
 template <typename F>
 auto with_tiling(const OpView& view, DType dtype, const char* kind, F f) {
   const int64_t size = view.attributes().integer("head_size");
+  check_tiled_head(size, kind);
   return with_activation_type(dtype, kind, [&]<typename A>() {
     if (size <= 32) return f.template operator()<A, Tiling<4, 2>>();
     if (size <= 64) return f.template operator()<A, Tiling<4, 4>>();
     if (size <= 128) return f.template operator()<A, Tiling<4, 8>>();
-    if (size <= 256) return f.template operator()<A, Tiling<2, 16>>();
-    throw Error(ExitCode::kConfiguration,
-                std::string("the cuda backend has no ") + kind + " for heads of " + std::to_string(size),
-                "heads have at most 256 features there");
+    static_assert(kLargestTiledHead == 256);
+    return f.template operator()<A, Tiling<2, 16>>();
   });
 }
 

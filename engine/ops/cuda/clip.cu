@@ -1,9 +1,8 @@
 // The norm of all gradients, and the factor that clips by it. Blocks add up parts of fixed size in double,
 // and one block adds up the blocks, so that the sum is the same bits on every run.
-#include <vector>
-
 #include "engine/ops/clip.h"
 #include "engine/ops/cuda/kernels.h"
+#include "engine/ops/cuda/workspaces.h"
 #include "engine/runtime/cuda/element.h"
 #include "engine/runtime/cuda/reduce.h"
 
@@ -12,8 +11,8 @@ namespace recollect::cuda {
 namespace {
 
 constexpr int kThreads = 256, kLastThreads = 1024;
-constexpr int64_t kPart = 1 << 15;  // elements of a block
-constexpr int kTensors = 128;       // of a launch: their addresses are among its arguments
+constexpr int64_t kPart = SquaredNormCut::kPart;
+constexpr int kTensors = 128;  // of a launch: their addresses are among its arguments
 
 struct Tensors {
   const float* data[kTensors];
@@ -57,29 +56,25 @@ __global__ void __launch_bounds__(kLastThreads) sum_parts(const double* parts, i
 
 class SquaredNorm : public Kernel {
  public:
-  explicit SquaredNorm(const OpView& view) {
-    for (std::size_t i = 0; i < view.op.inputs.size(); ++i) {
-      const Value& gradient = view.in(static_cast<int>(i));
-      if (gradient.dtype != DType::kF32)
+  explicit SquaredNorm(const OpView& view) : cut_(view) {
+    for (std::size_t i = 0; i < view.op.inputs.size(); ++i)
+      if (view.in(static_cast<int>(i)).dtype != DType::kF32)
         throw Error(ExitCode::kConfiguration, "the cuda backend has squared_norm of f32 gradients only");
-      elements_.push_back(gradient.shape.elements());
-      blocks_ += ceil_div(elements_.back(), kPart);
-    }
   }
 
-  std::size_t workspace_bytes() const override { return sizeof(double) * std::max<int64_t>(blocks_, 1); }
+  std::size_t workspace_bytes() const override { return cut_.bytes(); }
 
   void run(const KernelArgs& args) override {
     double* parts = reinterpret_cast<double*>(args.workspace);
     int64_t done = 0;
-    for (std::size_t first = 0; first < elements_.size(); first += kTensors) {
+    for (std::size_t first = 0; first < cut_.elements.size(); first += kTensors) {
       Tensors tensors{};
       int32_t blocks = 0;
-      for (std::size_t i = first; i < std::min(first + kTensors, elements_.size()); ++i) {
+      for (std::size_t i = first; i < std::min(first + kTensors, cut_.elements.size()); ++i) {
         tensors.data[tensors.count] = args.in[i].as<float>();
-        tensors.elements[tensors.count] = elements_[i];
+        tensors.elements[tensors.count] = cut_.elements[i];
         tensors.first_block[tensors.count++] = blocks;
-        blocks += static_cast<int32_t>(ceil_div(elements_[i], kPart));
+        blocks += static_cast<int32_t>(ceil_div(cut_.elements[i], kPart));
       }
       launch(sum_squares, grid_of(blocks), dim3(kThreads), 0, args.stream, tensors, parts + done);
       done += blocks;
@@ -88,8 +83,7 @@ class SquaredNorm : public Kernel {
   }
 
  private:
-  std::vector<int64_t> elements_;
-  int64_t blocks_ = 0;
+  SquaredNormCut cut_;
 };
 
 __global__ void __launch_bounds__(kWarp) clip_by_norm(ClipInputs in, double* norm, double* factor) {

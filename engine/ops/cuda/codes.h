@@ -3,6 +3,7 @@
 #pragma once
 
 #include "engine/ops/cuda/kernels.h"
+#include "engine/ops/cuda/workspaces.h"
 #include "engine/ops/float8.h"
 #include "engine/runtime/cuda/element.h"
 #include "engine/runtime/cuda/reduce.h"
@@ -34,7 +35,7 @@ class CodeWriter : public Kernel {
         transposed_(makes_columns(view.attributes().text("copies"))),
         outputs_(code_outputs(view.attributes().text("copies"))) {}
 
-  std::size_t workspace_bytes() const override { return kFactorBytes + sizeof(uint32_t) * parts_; }
+  std::size_t workspace_bytes() const override { return code_bytes(parts_); }
 
  protected:
   // Where each part's magnitude_bits go.
@@ -46,8 +47,6 @@ class CodeWriter : public Kernel {
   int64_t rows_, columns_, parts_;
 
  private:
-  static constexpr std::size_t kFactorBytes = 64;  // at the beginning of the workspace
-
   bool e4m3_, plain_, transposed_;
   std::size_t outputs_;
 };

@@ -3,6 +3,7 @@
 // order: a thread's rows, the block's threads, the blocks.
 #pragma once
 
+#include "engine/ops/cuda/column_walk.h"
 #include "engine/ops/cuda/kernels.h"
 #include "engine/runtime/cuda/element.h"
 #include "engine/runtime/cuda/reduce.h"
@@ -27,22 +28,7 @@ struct WordGroup {
   }
 };
 
-struct ColumnWalk {
-  static constexpr int kLanes = kWarp, kRows = 8;  // of a block
-
-  ColumnWalk() = default;
-  ColumnWalk(int64_t rows, int64_t width, int elements)
-      : units(width / elements),
-        tiles(ceil_div(units, kLanes)),
-        blocks(std::min(ceil_div(rows, 4 * kRows), std::max<int64_t>(8 * kMultiprocessors / tiles, 1))),
-        width(width) {}
-
-  dim3 grid() const { return grid_of(blocks, tiles); }
-  static dim3 block() { return dim3(kLanes, kRows); }
-  std::size_t partial_bytes(int sums) const { return sizeof(float) * sums * blocks * width; }
-
-  int64_t units = 0, tiles = 0, blocks = 0, width = 0;
-};
+inline dim3 grid_of(const ColumnWalk& walk) { return grid_of(walk.blocks, walk.tiles); }
 
 // Body: `Columns`; `kSums` sums per column; `kRows` rows read ahead; and constants(unit), read(row, unit),
 // apply(row, unit, constants, operands, sums), which adds into sums[s][element].
@@ -85,8 +71,8 @@ __global__ void __launch_bounds__(ColumnWalk::kLanes* ColumnWalk::kRows)
 
 template <typename Body>
 void run_walk(const ColumnWalk& walk, const Body& body, int64_t rows, float* partials, void* stream) {
-  launch(walk_columns<Body>, walk.grid(), ColumnWalk::block(), 0, stream, body, rows, walk.units, walk.width,
-         partials);
+  launch(walk_columns<Body>, grid_of(walk), dim3(ColumnWalk::kLanes, ColumnWalk::kRows), 0, stream, body,
+         rows, walk.units, walk.width, partials);
 }
 
 // finish_sums (kernels.h) of two at once, where the partials of the second stand behind those of the first.

@@ -14,7 +14,7 @@ class GemmWithGelu::Impl {
             "a product with GELU is one of activations");
   }
 
-  std::size_t workspace_bytes() const { return GemmWorkspace::bytes(shape_); }
+  std::size_t workspace_bytes() const { return workspace_bytes_of(shape_); }
 
   bool prepare(const void* a, const void* b, void* out, void* pre, void* workspace, void* stream,
                const std::function<void()>& apart) {

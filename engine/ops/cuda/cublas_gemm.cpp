@@ -100,7 +100,7 @@ class Gemm::Impl {
             "8-bit codes are multiplied with a transposed matrix of such");
   }
 
-  std::size_t workspace_bytes() const { return GemmWorkspace::bytes(shape_); }
+  std::size_t workspace_bytes() const { return workspace_bytes_of(shape_); }
 
   void prepare(const void* a, const void* b, void* out, void* workspace, void* stream) {
     require(libraries_, "a product that is only planned is prepared");

@@ -35,25 +35,11 @@ cublasComputeType_t compute_type(const GemmShape& shape, const GemmContext& cont
   return shape.in == DType::kF32 && context.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
 }
 
-constexpr std::size_t kWorkspaceAlignment = 256;
-
-constexpr std::size_t aligned_up(std::size_t bytes) {
-  return (bytes + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment;
-}
-
 }  // namespace
 
 GemmWorkspace::GemmWorkspace(const GemmShape& shape, void* workspace)
     : shape_(shape),
-      begin_(reinterpret_cast<std::byte*>(aligned_up(reinterpret_cast<std::uintptr_t>(workspace)))) {}
-
-std::size_t GemmWorkspace::bias_bytes(const GemmShape& shape) {
-  return shape.biased ? aligned_up(static_cast<std::size_t>(shape.n) * size_of(shape.out)) : 0;
-}
-
-std::size_t GemmWorkspace::bytes(const GemmShape& shape) {
-  return kWorkspaceAlignment + bias_bytes(shape) + kCublasWorkspace;
-}
+      begin_(reinterpret_cast<std::byte*>(gemm_aligned(reinterpret_cast<std::uintptr_t>(workspace)))) {}
 
 const void* GemmWorkspace::rounded(const void* bias, Cublas& cublas, void* stream) const {
   if (!bias || shape_.out == DType::kF32) return bias;
@@ -133,7 +119,7 @@ std::vector<GemmAlgorithm> CublasProblem::candidates() const {
   };
   const GemmLayout layouts = column_major(shape_);
   const std::size_t in = size_of(shape_.in), out = size_of(shape_.out);  // b's elements are as large as a's
-  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{kCublasWorkspace});
+  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{library_workspace_bytes()});
   prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, row_alignment(layouts.first, in));
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, row_alignment(layouts.second, in));
@@ -151,7 +137,7 @@ std::vector<GemmAlgorithm> CublasProblem::candidates() const {
   if (status != CUBLAS_STATUS_NOT_SUPPORTED) cublas_.check(status, "asking for algorithms");
   std::vector<GemmAlgorithm> algorithms;
   for (int i = 0; i < found; ++i)
-    if (results[i].state == CUBLAS_STATUS_SUCCESS && results[i].workspaceSize <= kCublasWorkspace)
+    if (results[i].state == CUBLAS_STATUS_SUCCESS && results[i].workspaceSize <= library_workspace_bytes())
       algorithms.push_back(std::bit_cast<GemmAlgorithm>(results[i].algo));
   return algorithms;
 }
@@ -167,7 +153,8 @@ cublasStatus_t CublasProblem::run(const GemmAlgorithm& algorithm, const GemmOper
   const auto chosen = std::bit_cast<cublasLtMatmulAlgo_t>(algorithm);
   return cublas_.functions().matmul(cublas_.handle(), operation_.get(), &alpha, o.b, first_.get(), o.a,
                                     second_.get(), &beta, o.out, out_.get(), o.out, out_.get(), &chosen,
-                                    o.workspace, kCublasWorkspace, static_cast<cudaStream_t>(o.stream));
+                                    o.workspace, library_workspace_bytes(),
+                                    static_cast<cudaStream_t>(o.stream));
 }
 
 }  // namespace recollect::cuda

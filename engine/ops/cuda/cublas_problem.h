@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/ops/cuda/cublas.h"
+#include "engine/ops/cuda/gemm_workspace.h"
 
 namespace recollect::cuda {
 
@@ -15,28 +16,23 @@ struct GemmOperands {
   const void *a = nullptr, *b = nullptr;
   void* out = nullptr;
   const void* bias = nullptr;
-  void* workspace = nullptr;  // kCublasWorkspace long
+  void* workspace = nullptr;  // library_workspace_bytes() long
   void* stream = nullptr;
   GemmScales scales = {};  // null: 1
 };
 
-inline constexpr std::size_t kCublasWorkspace = std::size_t{32} << 20;  // what NVIDIA recommends for Hopper
-
-// A workspace of a product: a bias, which is added as the dtype of out and rounded to that first, and the library's own.
+// Places in the workspace of a product: a bias, which is added as the dtype of out and rounded to that first, and the library's
+// own.
 class GemmWorkspace {
  public:
   GemmWorkspace(const GemmShape& shape, void* workspace);
 
-  static std::size_t bytes(const GemmShape& shape);
-
   void* bias() const { return shape_.biased ? begin_ : nullptr; }
-  void* of_library() const { return begin_ + bias_bytes(shape_); }
+  void* of_library() const { return begin_ + bias_workspace_bytes(shape_); }
   // The bias as the product reads it; null where there is none.
   const void* rounded(const void* bias, Cublas& cublas, void* stream) const;
 
  private:
-  static std::size_t bias_bytes(const GemmShape& shape);
-
   const GemmShape& shape_;
   std::byte* begin_;
 };

@@ -9,11 +9,9 @@ namespace recollect::cuda {
 
 namespace {
 
-constexpr std::size_t kAlignmentOfWorkspace = 256;
-
 void* aligned_workspace(void* workspace) {
   const auto address = reinterpret_cast<std::uintptr_t>(workspace);
-  return static_cast<std::byte*>(workspace) + (kAlignmentOfWorkspace - address % kAlignmentOfWorkspace);
+  return static_cast<std::byte*>(workspace) + (kGemmAlignment - address % kGemmAlignment);
 }
 
 }  // namespace
@@ -62,7 +60,7 @@ GemmWithSums::~GemmWithSums() = default;
 GemmWithSums::GemmWithSums(GemmWithSums&&) noexcept = default;
 GemmWithSums& GemmWithSums::operator=(GemmWithSums&&) noexcept = default;
 
-std::size_t GemmWithSums::workspace_bytes() const { return kAlignmentOfWorkspace + kCublasWorkspace; }
+std::size_t GemmWithSums::workspace_bytes() const { return workspace_bytes_with_sums(); }
 
 bool GemmWithSums::prepare(const void* a, const void* b, void* out, float* sums, void* workspace,
                            void* stream, const std::function<void()>& apart) {

@@ -262,10 +262,9 @@ class BiasDropoutAddBackward : public SumKernel {
 template <template <typename, typename> class K>
 KernelPointer make_dropping(const OpView& view, const char* kind) {
   const int64_t width = view.in(0).shape[1];
-  const bool groups = view.attributes().real("p") > 0 && width % 64 == 0;
   return with_row_vectors(view.in(0).dtype, width, kind, [&]<typename A, int N>() -> KernelPointer {
     if constexpr (N > 1)
-      if (groups) return std::make_unique<K<A, WordGroup<N>>>(view);
+      if (takes_word_groups(view)) return std::make_unique<K<A, WordGroup<N>>>(view);
     return std::make_unique<K<A, OneVector<N>>>(view);
   });
 }

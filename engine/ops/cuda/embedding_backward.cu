@@ -4,6 +4,7 @@
 // up last. A table of few rows, each of very many tokens, is summed down the columns instead.
 #include "engine/ops/cuda/columns.h"
 #include "engine/ops/cuda/row_kernel.h"
+#include "engine/ops/cuda/workspaces.h"
 #include "engine/runtime/cuda/enqueue.h"
 #include "engine/runtime/cuda/reduce.h"
 
@@ -12,8 +13,8 @@ namespace recollect::cuda {
 namespace {
 
 constexpr int kSortThreads = 1024;
-constexpr int kRange = 512;  // rows that one block sorts tokens of
-constexpr int kChunk = 64;   // sorted tokens
+constexpr int kRange = 512;                     // rows that one block sorts tokens of
+constexpr int kChunk = TableWorkspace::kChunk;  // sorted tokens
 constexpr int kMostThreads = 256;
 
 // Whose rows tokens take: those of a table, or of this rank's part of one.
@@ -191,33 +192,31 @@ __global__ void __launch_bounds__(kMostThreads)
 template <typename A, int N>
 class SortedSums {
  public:
-  SortedSums(int64_t tokens, int64_t rows, int64_t width)
-      : tokens_(tokens), chunks_(ceil_div(tokens, kChunk)), rows_(rows), width_(width) {
-    require(tokens_ < int64_t{1} << 31, "the gradient of a table numbers tokens in 32 bits");
-    threads_ = static_cast<int>(std::min<int64_t>(ceil_div(width_, N * kWarp) * kWarp, kMostThreads));
-  }
+  SortedSums(const TableWorkspace& cut, int64_t rows)
+      : cut_(cut),
+        rows_(rows),
+        threads_(static_cast<int>(std::min<int64_t>(ceil_div(cut.width, N * kWarp) * kWarp, kMostThreads))) {}
 
-  std::size_t workspace_bytes() const {
-    return sizeof(float) * 2 * chunks_ * width_ + sizeof(int32_t) * (2 * tokens_ + 1);
-  }
+  std::size_t workspace_bytes() const { return cut_.bytes(); }
 
   void run(const KernelArgs& args, const Ids& ids, const A* dy) const {
     float* dtable = args.out[0].as<float>();
     float* first = reinterpret_cast<float*>(args.workspace);
-    const Waiting waiting{first, first + chunks_ * width_};
-    int32_t* numbers = reinterpret_cast<int32_t*>(waiting.last + chunks_ * width_);
-    const Sorted sorted{numbers, numbers + tokens_, numbers + 2 * tokens_};
+    const Waiting waiting{first, first + cut_.chunks * cut_.width};
+    int32_t* numbers = reinterpret_cast<int32_t*>(waiting.last + cut_.chunks * cut_.width);
+    const Sorted sorted{numbers, numbers + cut_.tokens, numbers + 2 * cut_.tokens};
     if (!args.accumulate) clear_bytes(dtable, args.out[0].bytes(), args.stream);
     launch(sort_tokens, grid_of(ceil_div(rows_, kRange)), dim3(kSortThreads), 0, args.stream, ids, sorted);
-    const dim3 grid = grid_of(chunks_, ceil_div(width_, int64_t{N} * threads_));
-    launch(sum_chunk<A, N>, grid, dim3(threads_), 0, args.stream, dy, sorted, width_, dtable, waiting,
+    const dim3 grid = grid_of(cut_.chunks, ceil_div(cut_.width, int64_t{N} * threads_));
+    launch(sum_chunk<A, N>, grid, dim3(threads_), 0, args.stream, dy, sorted, cut_.width, dtable, waiting,
            args.accumulate);
-    launch(join_chunks<N>, grid, dim3(threads_), 0, args.stream, sorted, width_, dtable, waiting,
+    launch(join_chunks<N>, grid, dim3(threads_), 0, args.stream, sorted, cut_.width, dtable, waiting,
            args.accumulate);
   }
 
  private:
-  int64_t tokens_, chunks_, rows_, width_;
+  TableWorkspace cut_;
+  int64_t rows_;
   int threads_;
 };
 
@@ -228,7 +227,7 @@ class EmbeddingBackward : public Kernel {
       : ids_{nullptr, view.in(0).shape.elements(), view.attributes().integer("first_row"),
              view.out(0).shape[0],
              view.attributes().has("padding_id") ? view.attributes().integer("padding_id") : -1},
-        sums_(ids_.tokens, ids_.rows, view.out(0).shape[1]) {}
+        sums_(table_workspace(view), ids_.rows) {}
   std::size_t workspace_bytes() const override { return sums_.workspace_bytes(); }
 
   void run(const KernelArgs& args) override {
@@ -276,15 +275,15 @@ class AddEmbeddingBackward : public WalkKernel {
       : WalkKernel(view, N),
         first_token_(view.attributes().integer("first_token")),
         table_rows_(view.out(0).shape[0]),
-        sums_(rows_, table_rows_, walk_.width) {}
-  std::size_t workspace_bytes() const override {
-    return few() ? walk_.partial_bytes(2) : sums_.workspace_bytes();
-  }
+        few_(is_small_table(view)),
+        bytes_(add_embedding_backward_bytes(view)),
+        sums_({rows_, walk_.width}, table_rows_) {}
+  std::size_t workspace_bytes() const override { return bytes_; }
 
   void run(const KernelArgs& args) override {
     const int32_t* ids = args.in[1].as<int32_t>() + first_token_;
     const A* dy = args.in[0].as<A>();
-    if (!few()) return sums_.run(args, Ids{ids, rows_, 0, table_rows_, -1}, dy);
+    if (!few_) return sums_.run(args, Ids{ids, rows_, 0, table_rows_, -1}, dy);
     float* partials = reinterpret_cast<float*>(args.workspace);
     for (int64_t row = 0; row < table_rows_; row += 2) {
       run_walk(walk_, TwoRowsBody<A, N>{dy, ids, static_cast<int32_t>(row), walk_.width}, rows_, partials,
@@ -296,9 +295,9 @@ class AddEmbeddingBackward : public WalkKernel {
   }
 
  private:
-  bool few() const { return table_rows_ <= 4; }
-
   int64_t first_token_, table_rows_;
+  bool few_;
+  std::size_t bytes_;
   SortedSums<A, N> sums_;
 };
 

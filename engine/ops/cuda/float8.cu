@@ -7,15 +7,16 @@
 #include "engine/ops/cuda/columns.h"
 #include "engine/ops/cuda/gelu.h"
 #include "engine/ops/cuda/gemm.h"
+#include "engine/ops/cuda/linear_shapes.h"
 
 namespace recollect::cuda {
 
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int64_t kPart = 1 << 14;  // elements of a block that looks for the largest
-constexpr int kTile = 64;           // rows and columns of a block that writes codes
-constexpr int kEach = 4;            // rows and columns of one of its threads
+constexpr int64_t kPart = kQuantisedPart;
+constexpr int kTile = 64;  // rows and columns of a block that writes codes
+constexpr int kEach = 4;   // rows and columns of one of its threads
 constexpr int kWords = kTile / kEach;
 
 template <typename A>
@@ -241,8 +242,7 @@ namespace {
 template <typename A>
 class Quantise : public CodeWriter<A> {
  public:
-  explicit Quantise(const OpView& view)
-      : CodeWriter<A>(view, view.in(0).shape, ceil_div(view.in(0).shape.elements(), kPart)) {}
+  explicit Quantise(const OpView& view) : CodeWriter<A>(view, view.in(0).shape, parts_of_value(view)) {}
 
   void run(const KernelArgs& args) override {
     const A* x = args.in[0].as<A>();
@@ -256,18 +256,18 @@ template <typename A, int N, typename From>
 class ActivateAndQuantise : public CodeWriter<A> {
  public:
   explicit ActivateAndQuantise(const OpView& view)
-      : ActivateAndQuantise(view, {view.out(0).shape[0], view.out(0).shape[1] / From::kParts, N}) {}
+      : ActivateAndQuantise(view, walk_of_activation(view, From::kParts)) {}
 
   void run(const KernelArgs& args) override {
     A* y = args.out[0].as<A>();
-    launch(activate<A, N, From>, walk_.grid(), dim3(kThreads), 0, args.stream, From(args, walk_.width), y,
+    launch(activate<A, N, From>, grid_of(walk_), dim3(kThreads), 0, args.stream, From(args, walk_.width), y,
            this->rows_, walk_.units, this->parts(args));
     this->write(args, y);
   }
 
  private:
   ActivateAndQuantise(const OpView& view, const ColumnWalk& walk)
-      : CodeWriter<A>(view, view.out(0).shape, walk.blocks * walk.tiles), walk_(walk) {}
+      : CodeWriter<A>(view, view.out(0).shape, parts_of(walk)), walk_(walk) {}
 
   ColumnWalk walk_;
 };
@@ -371,40 +371,15 @@ class Float8Product : public Kernel {
   Gemm gemm_;
 };
 
-GemmShape shape_of_codes(const OpView& view, DType out) {
-  constexpr int64_t kMultiple = 16;
-  const Value &a = view.in(0), &b = view.in(2);
-  for (const int64_t size : {a.shape[0], a.shape[1], b.shape[0]})
-    if (size % kMultiple != 0)
-      throw Error(ExitCode::kConfiguration,
-                  view.op.name + ": a device multiplies FP8 in multiples of 16, and this is " +
-                      a.shape.to_string() + " by " + b.shape.to_string() + " transposed",
-                  "take sizes of the model, and tokens of a micro-batch, that are multiples of 16 on every "
-                  "rank, or training.fp8: false");
-  return {.m = a.shape[0],
-          .n = b.shape[0],
-          .k = a.shape[1],
-          .transpose_b = true,
-          .in = a.dtype,
-          .out = out,
-          .second = b.dtype};
-}
-
 KernelPointer make_linear_fp8(const OpView& view, Libraries* libraries) {
   return with_activation_type(view.in(4).dtype, "linear_fp8", [&]<typename A>() -> KernelPointer {
-    constexpr DType kOut = kDTypeOf<A>;
-    GemmShape shape = shape_of_codes(view, kOut);
-    const bool bias = view.has_input(5);
-    shape.biased = bias && kOut != DType::kF32;
-    return std::make_unique<Float8Product>(shape, bias && !shape.biased, libraries);
+    const GemmShape shape = shape_of_linear_fp8(view);
+    return std::make_unique<Float8Product>(shape, view.has_input(5) && !shape.biased, libraries);
   });
 }
 
 KernelPointer make_weight_gradient_fp8(const OpView& view, Libraries* libraries) {
-  require(view.in(1).dtype == DType::kF32, "gradients of weights are f32");
-  GemmShape shape = shape_of_codes(view, DType::kF32);
-  shape.accumulates = true;
-  return std::make_unique<Float8Product>(shape, false, libraries);
+  return std::make_unique<Float8Product>(shape_of_linear_fp8_backward_weight(view), false, libraries);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "engine/ops/cuda/gelu.h"
 #include "engine/ops/cuda/loss_sum.h"
 #include "engine/ops/cuda/row_kernel.h"
+#include "engine/ops/cuda/workspaces.h"
 #include "engine/runtime/cuda/reduce.h"
 
 namespace recollect::cuda {
@@ -15,7 +16,6 @@ namespace {
 
 constexpr int kWarps = 8;  // of a block
 constexpr int kThreads = 256;
-constexpr int kRun = 1024;  // numbers that one block adds up
 
 template <typename A>
 struct Classes {
@@ -60,8 +60,9 @@ class CrossEntropyLoss : public Kernel {
         classes_(view.attributes().integer("classes")),
         columns_(view.attributes().integer("columns")),
         gradient_(view.attributes().integer("gradient") != 0),
+        bytes_(class_loss_bytes(view)),
         loss_(count_, columns_, classes_) {}
-  std::size_t workspace_bytes() const override { return sizeof(float) * count_; }
+  std::size_t workspace_bytes() const override { return bytes_; }
   void prepare(const KernelArgs&) override { loss_.prepare(); }
 
   void run(const KernelArgs& args) override {
@@ -82,6 +83,7 @@ class CrossEntropyLoss : public Kernel {
  private:
   int64_t count_, classes_, columns_;
   bool gradient_;
+  std::size_t bytes_;
   LossSum loss_;
 };
 
@@ -103,7 +105,8 @@ template <typename A, typename Form>
 __global__ void __launch_bounds__(kThreads)
     number_losses(const A* logits, const float* __restrict__ targets, int64_t count, const double* scale,
                   float* __restrict__ losses, A* dlogits) {
-  const int64_t first = blockIdx.x * int64_t{kRun}, end = first + kRun < count ? first + kRun : count;
+  const int64_t first = blockIdx.x * int64_t{kLossRun},
+                end = first + kLossRun < count ? first + kLossRun : count;
   const float s = static_cast<float>(*scale);
   float sum = 0.0f;
   for (int64_t i = first + threadIdx.x; i < end; i += kThreads) {
@@ -121,10 +124,11 @@ class ElementwiseLoss : public Kernel {
  public:
   explicit ElementwiseLoss(const OpView& view)
       : count_(view.in(0).shape.elements()),
-        blocks_(ceil_div(count_, kRun)),
+        blocks_(loss_runs(view)),
         gradient_(view.attributes().integer("gradient") != 0),
+        bytes_(number_loss_bytes(view)),
         loss_(blocks_, 1, 0) {}
-  std::size_t workspace_bytes() const override { return sizeof(float) * blocks_; }
+  std::size_t workspace_bytes() const override { return bytes_; }
   void prepare(const KernelArgs&) override { loss_.prepare(); }
 
   void run(const KernelArgs& args) override {
@@ -139,6 +143,7 @@ class ElementwiseLoss : public Kernel {
  private:
   int64_t count_, blocks_;
   bool gradient_;
+  std::size_t bytes_;
   LossSum loss_;
 };
 

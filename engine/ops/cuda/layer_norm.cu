@@ -5,14 +5,14 @@
 // each block finds the largest of what it stores.
 #include "engine/ops/cuda/codes.h"
 #include "engine/ops/cuda/row_kernel.h"
+#include "engine/ops/cuda/workspaces.h"
 #include "engine/runtime/cuda/reduce.h"
 
 namespace recollect::cuda {
 
 namespace {
 
-constexpr int kWarps = 8;              // of a block
-constexpr int64_t kWarpVectors = 256;  // a row of more is a block's
+constexpr int kWarps = NormRowsCut::kWarps;
 
 // kBlockRow: a row per block of one dim; else a row per warp of a block of (32, kWarps).
 template <bool kBlockRow>
@@ -115,26 +115,19 @@ __global__ void __launch_bounds__(kWarp* kWarps)
   if constexpr (kLargest) store_largest<kBlockRow>(most, parts);
 }
 
-template <int N>
-struct NormRows {
+struct NormRows : NormRowsCut {
   explicit NormRows(const OpView& view)
-      : rows(view.in(0).shape[0]),
-        width(view.in(0).shape[1]),
-        epsilon(static_cast<float>(view.attributes().real("epsilon"))),
-        block_rows(width > kWarpVectors * N) {}
+      : NormRowsCut(view), epsilon(static_cast<float>(view.attributes().real("epsilon"))) {}
 
-  int64_t blocks() const { return block_rows ? rows : ceil_div(rows, kWarps); }
   dim3 block() const { return block_rows ? dim3(kWarp * kWarps) : dim3(kWarp, kWarps); }
 
-  int64_t rows, width;
   float epsilon;
-  bool block_rows;  // a row is a block's
 };
 
 template <typename A, int N, bool kCentered>
-struct Norm : NormRows<N> {
+struct Norm : NormRows {
   static constexpr int kOutput = 0;
-  using NormRows<N>::NormRows;
+  using NormRows::NormRows;
 
   template <bool kLargest>
   void run(const KernelArgs& args, uint32_t* parts) const {
@@ -226,9 +219,9 @@ __global__ void __launch_bounds__(kWarp* kWarps)
 }
 
 template <typename A, int N>
-struct SumNorm : NormRows<N> {
+struct SumNorm : NormRows {
   static constexpr int kOutput = 1;
-  using NormRows<N>::NormRows;
+  using NormRows::NormRows;
 
   template <bool kLargest>
   void run(const KernelArgs& args, uint32_t* parts) const {

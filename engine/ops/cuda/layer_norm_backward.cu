@@ -4,13 +4,13 @@
 // mean square is layer normalisation that is not centered: the mean is zero, and there is no bias.
 #include "engine/ops/cuda/columns.h"
 #include "engine/ops/cuda/kernels.h"
+#include "engine/ops/cuda/workspaces.h"
 
 namespace recollect::cuda {
 
 namespace {
 
-constexpr int kThreads = 512;               // of a block, at most
-constexpr int64_t kOneVectorThreads = 256;  // a row of more vectors gives each thread two
+constexpr int kThreads = NormBackwardWorkspace::kThreads;
 
 template <typename A, bool kCentered>
 struct NormOperands {
@@ -225,60 +225,53 @@ void deliver(const KernelArgs& args, const float* partials, int64_t count) {
 template <typename A, int N, bool kCentered, int kVectors>
 class NormBackward : public Kernel {
  public:
-  explicit NormBackward(const OpView& view) : width_(view.in(0).shape[1]) {
-    threads_ = static_cast<int>(ceil_div(ceil_div(width_, N * kVectors), kWarp) * kWarp);
-    groups_ = kThreads / threads_;
-    blocks_ = std::min(ceil_div(view.in(0).shape[0], 4 * groups_), 2 * kMultiprocessors);
-  }
-
-  static bool fits(int64_t width) { return width <= int64_t{N} * kVectors * kThreads; }
-  std::size_t workspace_bytes() const override {
-    return sizeof(float) * (kCentered ? 2 : 1) * blocks_ * width_;
-  }
+  explicit NormBackward(const NormBackwardWorkspace& cut) : cut_(cut) {}
+  std::size_t workspace_bytes() const override { return cut_.bytes(); }
 
   void run(const KernelArgs& args) override {
     float* partials = reinterpret_cast<float*>(args.workspace);
-    const std::size_t shared = sizeof(float) * (groups_ - 1) * threads_ * N * kVectors;
-    launch(backward_and_sums<A, N, kCentered, kVectors>, grid_of(blocks_), dim3(threads_, groups_), shared,
-           args.stream, operands<A, kCentered>(args), partials);
-    deliver(args, partials, blocks_);
+    const std::size_t shared = sizeof(float) * (cut_.groups - 1) * cut_.threads * N * kVectors;
+    launch(backward_and_sums<A, N, kCentered, kVectors>, grid_of(cut_.blocks),
+           dim3(cut_.threads, cut_.groups), shared, args.stream, operands<A, kCentered>(args), partials);
+    deliver(args, partials, cut_.blocks);
   }
 
  private:
-  int64_t width_, blocks_;
-  int threads_, groups_;  // a row's, and how many rows a block has at a time
+  NormBackwardWorkspace cut_;
 };
 
 template <typename A, int N, bool kCentered>
 class AnyNormBackward : public Kernel {
  public:
-  explicit AnyNormBackward(const OpView& view) : walk_(view.in(0).shape[0], view.in(0).shape[1], N) {}
-  std::size_t workspace_bytes() const override { return walk_.partial_bytes(kCentered ? 2 : 1); }
+  explicit AnyNormBackward(const NormBackwardWorkspace& cut) : cut_(cut) {}
+  std::size_t workspace_bytes() const override { return cut_.bytes(); }
 
   void run(const KernelArgs& args) override {
     const NormOperands<A, kCentered> in = operands<A, kCentered>(args);
     float* partials = reinterpret_cast<float*>(args.workspace);
     // First, since dx may take the place of dy.
-    run_walk(walk_, ParameterBody<A, N, kCentered>{in}, in.rows, partials, args.stream);
-    deliver(args, partials, walk_.blocks);
+    run_walk(cut_.walk, ParameterBody<A, N, kCentered>{in}, in.rows, partials, args.stream);
+    deliver(args, partials, cut_.walk.blocks);
     launch(backward_row<A, N, kCentered>, grid_of(in.rows), dim3(kThreads), 0, args.stream, in);
   }
 
  private:
-  ColumnWalk walk_;
+  NormBackwardWorkspace cut_;
 };
 
 template <bool kCentered>
 KernelPointer make_norm_backward(const OpView& view, const char* kind) {
-  const int64_t width = view.in(1).shape[1];
-  return with_row_vectors(view.in(1).dtype, width, kind, [&]<typename A, int N>() -> KernelPointer {
-    if constexpr (N > 1) {
-      if (width <= kOneVectorThreads * N) return std::make_unique<NormBackward<A, N, kCentered, 1>>(view);
-      if (NormBackward<A, N, kCentered, 2>::fits(width))
-        return std::make_unique<NormBackward<A, N, kCentered, 2>>(view);
-    }
-    return std::make_unique<AnyNormBackward<A, N, kCentered>>(view);
-  });
+  const NormBackwardWorkspace cut(view, kCentered);
+  return with_row_vectors(view.in(1).dtype, view.in(1).shape[1], kind,
+                          [&]<typename A, int N>() -> KernelPointer {
+                            if constexpr (N > 1) {
+                              if (cut.vectors == 1)
+                                return std::make_unique<NormBackward<A, N, kCentered, 1>>(cut);
+                              if (cut.vectors == 2)
+                                return std::make_unique<NormBackward<A, N, kCentered, 2>>(cut);
+                            }
+                            return std::make_unique<AnyNormBackward<A, N, kCentered>>(cut);
+                          });
 }
 
 }  // namespace

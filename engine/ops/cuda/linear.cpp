@@ -7,19 +7,12 @@
 #include "engine/ops/cuda/gemm_gelu.h"
 #include "engine/ops/cuda/gemm_sums.h"
 #include "engine/ops/cuda/kernels.h"
+#include "engine/ops/cuda/linear_shapes.h"
+#include "engine/ops/cuda/workspaces.h"
 
 namespace recollect::cuda {
 
 namespace {
-
-DType checked_type(const OpView& view) {
-  const DType dtype = view.in(0).dtype;
-  if (dtype != DType::kF32 && dtype != DType::kBF16 && dtype != DType::kF16)
-    throw Error(ExitCode::kConfiguration,
-                "the cuda backend has no linear for " + std::string(name_of(dtype)) + " activations",
-                "take fp32, bf16 or fp16, or another backend");
-  return dtype;
-}
 
 class Product : public Kernel {
  public:
@@ -158,10 +151,10 @@ class WeightGradient : public Kernel {
 class WeightAndBiasGradient : public Kernel {
  public:
   WeightAndBiasGradient(const GemmShape& shape, KernelPointer sum, Libraries* libraries)
-      : weight_(shape, libraries), both_(shape, libraries), sum_(std::move(sum)), width_(shape.m) {}
+      : shape_(shape), weight_(shape, libraries), both_(shape, libraries), sum_(std::move(sum)) {}
 
   std::size_t workspace_bytes() const override {
-    return std::max({weight_.workspace_bytes(), sum_->workspace_bytes(), sums_at() + sizeof(float) * width_});
+    return weight_and_bias_bytes(shape_, sum_->workspace_bytes());
   }
 
   bool overwrites_to_prepare() const override { return true; }
@@ -175,15 +168,13 @@ class WeightAndBiasGradient : public Kernel {
   void run(const KernelArgs& args) override {
     if (!together_) return run_apart(args);
     float *dbias = args.out[1].as<float>(),
-          *sums = args.accumulate ? reinterpret_cast<float*>(args.workspace + sums_at()) : dbias;
+          *sums = args.accumulate ? reinterpret_cast<float*>(args.workspace + bias_sums_at()) : dbias;
     both_.run(args.in[1].data, args.in[0].data, args.out[0].data, sums, args.accumulate, args.workspace,
               args.stream);
-    if (args.accumulate) finish_sums(sums, 1, width_, dbias, true, args.stream);
+    if (args.accumulate) finish_sums(sums, 1, shape_.m, dbias, true, args.stream);
   }
 
  private:
-  std::size_t sums_at() const { return aligned(both_.workspace_bytes()); }
-
   static KernelArgs of_sum(const KernelArgs& args) {
     KernelArgs sum = args;
     sum.in = args.in.subspan(1, 1);
@@ -196,41 +187,12 @@ class WeightAndBiasGradient : public Kernel {
     sum_->run(of_sum(args));
   }
 
+  GemmShape shape_;
   WeightGradient weight_;
   GemmWithSums both_;
   KernelPointer sum_;
-  int64_t width_;
   bool together_ = false;
 };
-
-// A piece of a product, or one that passes have marked.
-bool beside_collectives(const OpView& view) {
-  return view.attributes().has("whole_rows") || view.attributes().has("beside_collectives");
-}
-
-GemmShape shape_of_linear(const OpView& view) {
-  const DType dtype = checked_type(view);
-  const Shape x = view.in(0).shape, w = view.in(1).shape;
-  return {.m = x[0],
-          .n = w[0],
-          .k = w[1],
-          .transpose_b = true,
-          .in = dtype,
-          .out = dtype,
-          .biased = view.has_input(2),
-          .beside_collectives = beside_collectives(view)};
-}
-
-GemmShape shape_of_linear_backward_input(const OpView& view) {
-  const DType dtype = checked_type(view);
-  const Shape dy = view.in(0).shape, w = view.in(1).shape;
-  return {.m = dy[0],
-          .n = w[1],
-          .k = w[0],
-          .in = dtype,
-          .out = dtype,
-          .beside_collectives = beside_collectives(view)};
-}
 
 KernelPointer make_linear(const OpView& view, Libraries* libraries) {
   return std::make_unique<Product>(shape_of_linear(view), libraries);
@@ -244,17 +206,7 @@ KernelPointer make_linear_gelu(const OpView& view, Libraries* libraries) {
 }
 
 KernelPointer make_linear_rows(const OpView& view, Libraries* libraries) {
-  const DType dtype = checked_type(view);
-  const Shape w = view.in(1).shape;
-  const GemmShape shape{.m = view.attributes().integer("rows"),
-                        .n = w[0],
-                        .k = w[1],
-                        .transpose_b = true,
-                        .in = dtype,
-                        .out = dtype,
-                        .biased = view.has_input(2),
-                        .beside_collectives = beside_collectives(view)};
-  return std::make_unique<ProductOfRows>(shape, view.attributes(), libraries);
+  return std::make_unique<ProductOfRows>(shape_of_linear_rows(view), view.attributes(), libraries);
 }
 
 KernelPointer make_linear_backward_input(const OpView& view, Libraries* libraries) {
@@ -269,15 +221,7 @@ KernelPointer make_linear_backward_input_gelu(const OpView& view, Libraries* lib
 }
 
 KernelPointer make_linear_backward_weight(const OpView& view, Libraries* libraries) {
-  const DType dtype = checked_type(view);
-  const Shape x = view.in(0).shape, dy = view.in(1).shape;
-  const GemmShape shape{.m = dy[1],
-                        .n = x[1],
-                        .k = x[0],
-                        .transpose_a = true,
-                        .in = dtype,
-                        .accumulates = true,
-                        .beside_collectives = beside_collectives(view)};
+  const GemmShape shape = shape_of_linear_backward_weight(view);
   if (view.attributes().integer("bias") == 0) return std::make_unique<WeightGradient>(shape, libraries);
   Op of_dy = view.op;
   of_dy.inputs = {view.op.inputs[1]};

@@ -2,13 +2,13 @@
 // workspace, turned into their own gradient in place, and multiplied into dx and dw. Nothing of that depends
 // on what targets hold, since the device alone knows. Of a divided vocabulary, the rows' numbers are reduced
 // over its parts in between.
-#include "engine/core/arena.h"
 #include "engine/ops/cuda/columns.h"
 #include "engine/ops/cuda/cross_entropy.h"
 #include "engine/ops/cuda/faster.h"
 #include "engine/ops/cuda/gemm.h"
 #include "engine/ops/cuda/kernels.h"
 #include "engine/ops/cuda/loss_sum.h"
+#include "engine/ops/cuda/workspaces.h"
 #include "engine/ops/lm_head.h"
 
 namespace recollect::cuda {
@@ -26,22 +26,8 @@ __global__ void __launch_bounds__(kLossThreads) rescale_sums(RowStatistics stati
 
 // The three products of a chunk of `rows` rows.
 struct ChunkProducts {
-  ChunkProducts(int64_t rows, int64_t vocabulary, int64_t width, DType dtype, bool bias, Libraries* libraries)
-      : logits({.m = rows,
-                .n = vocabulary,
-                .k = width,
-                .transpose_b = true,
-                .in = dtype,
-                .out = dtype,
-                .biased = bias},
-               libraries),
-        dx({.m = rows, .n = width, .k = vocabulary, .in = dtype, .out = dtype}, libraries),
-        dw({.m = vocabulary, .n = width, .k = rows, .transpose_a = true, .in = dtype, .accumulates = true},
-           libraries) {}
-
-  std::size_t workspace_bytes() const {
-    return std::max({logits.workspace_bytes(), dx.workspace_bytes(), dw.workspace_bytes()});
-  }
+  ChunkProducts(const HeadShapes& shapes, Libraries* libraries)
+      : logits(shapes.logits, libraries), dx(shapes.dx, libraries), dw(shapes.dw, libraries) {}
 
   Gemm logits, dx, dw;
 };
@@ -52,32 +38,27 @@ class LmHeadLoss : public Kernel {
   LmHeadLoss(const OpView& view, VocabularyReduction* vocabulary, Libraries* libraries)
       : vocabulary_(vocabulary),
         libraries_(libraries),
-        tokens_(view.in(0).shape[0]),
-        width_(view.in(0).shape[1]),
+        at_(view, vocabulary != nullptr),
+        tokens_(at_.tokens),
+        width_(at_.width),
         vocabulary_size_(view.attributes().integer("vocabulary_size")),
-        chunk_(std::min(view.attributes().integer("chunk_rows"), tokens_)),
+        chunk_(at_.chunk),
         gradient_(view.attributes().integer("gradient") != 0),
         overwrites_(view.attributes().has("overwrite")),
-        bias_(view.has_input(4)),
+        bias_(at_.bias),
         gradients_(view),
         loss_(tokens_, 1, vocabulary_size_) {
-    require(tokens_ < int64_t{1} << 31, "lm_head_loss numbers tokens in 32 bits");
     part_.first = view.attributes().integer("first_row");
-    part_.rows = view.in(1).shape[0];
+    part_.rows = at_.rows;
     part_.predicted = std::clamp<int64_t>(vocabulary_size_ - part_.first, 0, part_.rows);
     const auto products = [&](int64_t rows) {
-      return std::make_unique<ChunkProducts>(rows, part_.rows, width_, view.in(0).dtype, bias_, libraries);
+      return std::make_unique<ChunkProducts>(at_.shapes(rows), libraries);
     };
     whole_ = products(chunk_);
     if (tokens_ % chunk_) rest_ = products(tokens_ % chunk_);
-    if (bias_) sums_ = ColumnWalk(chunk_, part_.rows, N);
   }
 
-  std::size_t workspace_bytes() const override {
-    return logit_bytes() + statistics_bytes() + loss_bytes() +
-           std::max(
-               {whole_->workspace_bytes(), rest_ ? rest_->workspace_bytes() : 0, sums_.partial_bytes(1)});
-  }
+  std::size_t workspace_bytes() const override { return at_.bytes(); }
 
   bool overwrites_to_prepare() const override { return true; }
   void prepare(const KernelArgs& args) override {
@@ -115,16 +96,11 @@ class LmHeadLoss : public Kernel {
   static const Tensor& out(const KernelArgs& args, int index) {
     return args.out[static_cast<std::size_t>(index)];
   }
-  std::size_t logit_bytes() const { return aligned(sizeof(A) * chunk_ * part_.rows); }
-  std::size_t statistics_bytes() const { return vocabulary_ ? aligned(4 * sizeof(float) * chunk_) : 0; }
-  std::size_t loss_bytes() const { return aligned(sizeof(float) * tokens_); }
   std::size_t row_bytes() const { return sizeof(A) * part_.rows; }
   float* losses_at(const KernelArgs& args) const {
-    return reinterpret_cast<float*>(args.workspace + logit_bytes() + statistics_bytes());
+    return reinterpret_cast<float*>(args.workspace + at_.logit_bytes() + at_.statistics_bytes());
   }
-  std::byte* scratch(const KernelArgs& args) const {
-    return args.workspace + logit_bytes() + statistics_bytes() + loss_bytes();
-  }
+  std::byte* scratch(const KernelArgs& args) const { return args.workspace + at_.scratch_at(); }
   Targets targets(const KernelArgs& args) const { return {args.in[2].as<int32_t>(), vocabulary_size_}; }
 
   void chunk(const KernelArgs& args, int64_t first, int64_t count, float* losses) {
@@ -183,13 +159,13 @@ class LmHeadLoss : public Kernel {
   void add_columns(const A* logits, int64_t count, std::byte* scratch, float* dbias, bool accumulate,
                    void* stream) const {
     float* partials = reinterpret_cast<float*>(scratch);
-    run_walk(sums_, ColumnSumBody<A, N>{logits, part_.rows}, count, partials, stream);
-    finish_sums(partials, sums_.blocks, part_.rows, dbias, accumulate, stream);
+    run_walk(at_.sums, ColumnSumBody<A, N>{logits, part_.rows}, count, partials, stream);
+    finish_sums(partials, at_.sums.blocks, part_.rows, dbias, accumulate, stream);
   }
 
   void divided(const KernelArgs& args, int64_t first, int64_t count, A* logits, float* losses,
                bool gradient) {
-    float* own_max = reinterpret_cast<float*>(args.workspace + logit_bytes());
+    float* own_max = reinterpret_cast<float*>(args.workspace + at_.logit_bytes());
     float *max = own_max + chunk_, *sums = max + chunk_;
     const RowStatistics statistics{own_max, max, sums, sums + count};
     launch(part_statistics<A, N>, grid_of(count), dim3(kLossThreads), 0, args.stream, logits, first,
@@ -204,12 +180,12 @@ class LmHeadLoss : public Kernel {
 
   VocabularyReduction* vocabulary_;
   Libraries* libraries_;
+  HeadWorkspace at_;
   int64_t tokens_, width_, vocabulary_size_, chunk_;
   bool gradient_, overwrites_, bias_, keeps_ = false;
   HeadGradients gradients_;
   VocabularyPart part_;
   std::unique_ptr<ChunkProducts> whole_, rest_;
-  ColumnWalk sums_;  // over the columns of a chunk's logits, where there is a bias
   LossSum loss_;
 };
 

@@ -2,6 +2,7 @@
 #include "engine/ops/muon.h"
 
 #include "engine/ops/cuda/kernels.h"
+#include "engine/ops/cuda/workspaces.h"
 #include "engine/runtime/cuda/element.h"
 #include "engine/runtime/cuda/reduce.h"
 
@@ -9,10 +10,7 @@ namespace recollect::cuda {
 
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int64_t kMostBlocks = 8 * kMultiprocessors;
-
-int64_t blocks_for(int64_t elements) { return std::min(ceil_div(elements, kThreads), kMostBlocks); }
+constexpr int kThreads = kPassThreads;
 
 __global__ void __launch_bounds__(kThreads)
     directions(const MuonSettings s, const double* factor, const float* gradient, int64_t elements,
@@ -78,15 +76,16 @@ class MuonDirection final : public Kernel {
   explicit MuonDirection(const OpView& view)
       : s_(view.attributes()),
         begin_(s_.first_row * view.in(1).shape[1]),
-        elements_(s_.rows * view.in(1).shape[1]) {
+        elements_(s_.rows * view.in(1).shape[1]),
+        bytes_(muon_direction_bytes(view)) {
     require_floats(view, 1, "muon_direction");
   }
 
-  std::size_t workspace_bytes() const override { return sizeof(double) * blocks_for(elements_); }
+  std::size_t workspace_bytes() const override { return bytes_; }
 
   void run(const KernelArgs& args) override {
     double* const sums = reinterpret_cast<double*>(args.workspace);
-    const int64_t blocks = blocks_for(elements_);
+    const int64_t blocks = pass_blocks(elements_);
     launch(directions, grid_of(blocks), dim3(kThreads), 0, args.stream, s_, args.in[0].as<double>(),
            args.in[1].as<float>() + begin_, elements_, args.out[0].as<float>() + begin_,
            args.out[1].as<float>(), sums);
@@ -96,6 +95,7 @@ class MuonDirection final : public Kernel {
  private:
   MuonSettings s_;
   int64_t begin_, elements_;
+  std::size_t bytes_;
 };
 
 class Combine final : public Kernel {
@@ -106,9 +106,9 @@ class Combine final : public Kernel {
     const bool two = args.in.size() > 1 && args.in[1].defined(),
                divided = args.in.size() > 2 && args.in[2].defined();
     const int64_t elements = args.in[0].elements();
-    launch(combine, grid_of(blocks_for(elements)), dim3(kThreads), 0, args.stream, s_, args.in[0].as<float>(),
-           two ? args.in[1].as<float>() : nullptr, divided ? args.in[2].as<double>() : nullptr, elements,
-           args.out[0].as<float>());
+    launch(combine, grid_of(pass_blocks(elements)), dim3(kThreads), 0, args.stream, s_,
+           args.in[0].as<float>(), two ? args.in[1].as<float>() : nullptr,
+           divided ? args.in[2].as<double>() : nullptr, elements, args.out[0].as<float>());
   }
 
  private:
@@ -125,7 +125,7 @@ class Muon final : public Kernel {
 
   void run(const KernelArgs& args) override {
     const int64_t elements = args.in[2].elements();
-    launch(step_along<A>, grid_of(blocks_for(elements)), dim3(kThreads), 0, args.stream, s_,
+    launch(step_along<A>, grid_of(pass_blocks(elements)), dim3(kThreads), 0, args.stream, s_,
            args.in[0].as<double>(), args.in[1].as<double>(), args.in[2].as<float>(), elements,
            args.out[0].as<float>() + begin_, cast_ ? args.out[1].as<A>() + begin_ : nullptr);
   }

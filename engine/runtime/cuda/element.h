@@ -180,7 +180,7 @@ auto with_activation_type(DType dtype, const char* kind, F f) {
 template <typename F>
 auto with_row_vectors(DType dtype, int64_t width, const char* kind, F f) {
   return with_activation_type(dtype, kind, [&]<typename A>() {
-    if (width % kVector<A> == 0) return f.template operator()<A, kVector<A>>();
+    if (row_vector(dtype, width) == kVector<A>) return f.template operator()<A, kVector<A>>();
     return f.template operator()<A, 1>();
   });
 }

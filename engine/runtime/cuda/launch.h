@@ -12,6 +12,7 @@
 #include <type_traits>
 
 #include "engine/runtime/cuda/check.h"
+#include "engine/runtime/cuda/cut.h"
 
 // Memory of a block: one variable of a type, which may be an array; and what the launch asks for, as an
 // array.
@@ -31,14 +32,7 @@
 
 namespace recollect::cuda {
 
-inline constexpr int kWarp = 32;
 inline constexpr unsigned kAllLanes = 0xffffffffu;
-
-// How many multiprocessors the work is cut for: Hopper's, on every device, since the order of sums must not
-// depend on it.
-inline constexpr int64_t kMultiprocessors = 132;
-
-constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 inline dim3 grid_of(int64_t x, int64_t y = 1) {
   require(x < (int64_t{1} << 31) && y < 65536, "a grid of too many blocks");

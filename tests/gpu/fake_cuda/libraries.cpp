@@ -12,6 +12,7 @@
 #include "engine/ops/cuda/gemm.h"
 #include "engine/ops/cuda/gemm_gelu.h"
 #include "engine/ops/cuda/gemm_sums.h"
+#include "engine/ops/cuda/gemm_workspace.h"
 #include "engine/ops/cuda/libraries.h"
 #include "engine/ops/cuda/versions.h"
 #include "engine/runtime/cuda/check.h"
@@ -71,6 +72,8 @@ class Gemm::Impl {
  public:
   Impl(const GemmShape& shape, bool rounds) : shape_(shape), rounds_(rounds && shape.in == DType::kF32) {}
 
+  const GemmShape& shape() const { return shape_; }
+
   void run(const void* a, const void* b, void* out, const void* bias, bool accumulate,
            const GemmScales& scales) const {
     const auto& [m, n, k, transpose_a, transpose_b, in, to, accumulates, biased, second, beside] = shape_;
@@ -106,7 +109,8 @@ Gemm::Gemm(const GemmShape& shape, Libraries* libraries)
 Gemm::~Gemm() = default;
 Gemm::Gemm(Gemm&&) noexcept = default;
 Gemm& Gemm::operator=(Gemm&&) noexcept = default;
-std::size_t Gemm::workspace_bytes() const { return 64; }
+std::size_t library_workspace_bytes() { return 64; }  // enough for loops
+std::size_t Gemm::workspace_bytes() const { return workspace_bytes_of(impl_->shape()); }
 
 // As on a device, the operands are overwritten.
 void Gemm::prepare(const void*, const void*, void* out, void* workspace, void* stream) {
@@ -138,7 +142,7 @@ GemmWithSums::GemmWithSums(const GemmShape& shape, Libraries* libraries)
 GemmWithSums::~GemmWithSums() = default;
 GemmWithSums::GemmWithSums(GemmWithSums&&) noexcept = default;
 GemmWithSums& GemmWithSums::operator=(GemmWithSums&&) noexcept = default;
-std::size_t GemmWithSums::workspace_bytes() const { return impl_->product.workspace_bytes(); }
+std::size_t GemmWithSums::workspace_bytes() const { return workspace_bytes_with_sums(); }
 
 bool GemmWithSums::prepare(const void* a, const void* b, void* out, float* sums, void* workspace,
                            void* stream, const std::function<void()>&) {
@@ -199,7 +203,7 @@ GemmWithGelu::GemmWithGelu(const GemmShape& shape, Libraries*) : impl_(std::make
 GemmWithGelu::~GemmWithGelu() = default;
 GemmWithGelu::GemmWithGelu(GemmWithGelu&&) noexcept = default;
 GemmWithGelu& GemmWithGelu::operator=(GemmWithGelu&&) noexcept = default;
-std::size_t GemmWithGelu::workspace_bytes() const { return 64; }
+std::size_t GemmWithGelu::workspace_bytes() const { return workspace_bytes_of(impl_->shape); }
 
 bool GemmWithGelu::prepare(const void*, const void*, void* out, void* pre, void* workspace, void* stream,
                            const std::function<void()>& apart) {

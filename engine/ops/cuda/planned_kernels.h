@@ -1,0 +1,14 @@
+// What the cuda backend's kernels take of memory, without the kernels: programs are planned with these in builds without CUDA, to
+// the byte as in the others.
+#pragma once
+
+#include "engine/ops/vocabulary_reduction.h"
+#include "engine/runtime/kernel.h"
+
+namespace recollect::cuda {
+
+// A kernel for every op kind of the engine, which has the workspace of the backend's own, refuses the shapes that it refuses, and
+// cannot run.
+void register_planned_kernels(KernelTable& table, const VocabularyReduction* vocabulary);
+
+}  // namespace recollect::cuda
