@@ -74,49 +74,53 @@ void expect_rows(const std::string& yaml, const std::vector<Row>& rows) {
 }
 
 TEST(GpuPlans, AreTheSameInEveryBuildForGpt2) {
-  expect_rows(kGpt2, {{{kFp32}, {}},
-                      {{kBf16}, {}},
-                      {{kBf16, kFull, kHost}, {}},
-                      {{kFp16, ac("mode=selective")}, {}},
-                      {{kBf16, kOffload}, {}},
-                      {{kBf16, kOffload, kFull, kData, "parallelism.zero_stage=2"}, {}},
-                      {{kBf16, kTensor, kFull, ac("partition_activations=true")}, {}},
-                      {{kBf16, kTensor, "parallelism.sequence_parallel=true"}, {}},
-                      {{kBf16, kData, "parallelism.zero_stage=3", kTensor, kOffload}, {}},
-                      {{kBf16, "device.gelu_in_products=true"}, {}},
-                      {{kBf16, "training.fp8=true"}, {}},
-                      {{kBf16, "optimizer.name=adafactor"}, {}},
-                      {{kFp32, "optimizer.name=muon"}, {}},
-                      {{kBf16, "optimizer.name=adamw8bit", kFull}, {}},
-                      {{kBf16, "lora.rank=4"}, {}}});
+  expect_rows(
+      kGpt2, {{{kFp32}, {43879936, 0, 1242189900}},
+              {{kBf16}, {40652288, 0, 1243896140}},
+              {{kBf16, kFull, kHost}, {38254080, 131072, 1546088012}},
+              {{kFp16, ac("mode=selective")}, {39472704, 0, 1243896140}},
+              {{kBf16, kOffload}, {38391296, 2260992, 1243896140}},
+              {{kBf16, kOffload, kFull, kData, "parallelism.zero_stage=2"}, {36430272, 1130496, 1546088012}},
+              {{kBf16, kTensor, kFull, ac("partition_activations=true")}, {36289536, 0, 1545135044}},
+              {{kBf16, kTensor, "parallelism.sequence_parallel=true"}, {37293056, 0, 1242917316}},
+              {{kBf16, kData, "parallelism.zero_stage=3", kTensor, kOffload}, {36695872, 589824, 1242943940}},
+              {{kBf16, "device.gelu_in_products=true"}, {40652288, 0, 1243851596}},
+              {{kBf16, "training.fp8=true"}, {40161536, 0, 1243935836}},
+              {{kBf16, "optimizer.name=adafactor"}, {39149824, 0, 1244869100}},
+              {{kFp32, "optimizer.name=muon"}, {43290112, 0, 7282038348}},
+              {{kBf16, "optimizer.name=adamw8bit", kFull}, {37208064, 0, 1546088012}},
+              {{kBf16, "lora.rank=4"}, {36621056, 0, 1378100024}}});
 }
 
 TEST(GpuPlans, AreTheSameInEveryBuildForBert) {
-  expect_rows(kBert, {{{kFp32}, {}},
-                      {{kBf16}, {}},
-                      {{kBf16, kFull, kHost}, {}},
-                      {{kFp16, ac("mode=sqrt"), kOffload}, {}},
-                      {{kBf16, kData, "parallelism.zero_stage=1", kOffload}, {}},
-                      {{kBf16, kTensor, ac("mode=selective"), ac("partition_activations=true")}, {}},
-                      {{kBf16, "training.fp8=true", kFull}, {}},
-                      {{kBf16, "task=token_classification"}, {}},
-                      {{kBf16, "task=masked_lm", "data.mask_token=3"}, {}}});
+  expect_rows(kBert, {{{kFp32}, {37820032, 0, 1409374220}},
+                      {{kBf16}, {36592768, 0, 1409373452}},
+                      {{kBf16, kFull, kHost}, {35716864, 73728, 1812031244}},
+                      {{kFp16, ac("mode=sqrt"), kOffload}, {35131328, 1043712, 1543592716}},
+                      {{kBf16, kData, "parallelism.zero_stage=1", kOffload}, {35550784, 523008, 1409373452}},
+                      {{kBf16, kTensor, ac("mode=selective"), ac("partition_activations=true")},
+                       {35229184, 0, 1409355684}},
+                      {{kBf16, "training.fp8=true", kFull}, {35777344, 0, 1812057040}},
+                      {{kBf16, "task=token_classification"}, {36553408, 0, 1308710444}},
+                      {{kBf16, "task=masked_lm", "data.mask_token=3"}, {36951296, 0, 1342467132}}});
 }
 
 TEST(GpuPlans, AreTheSameInEveryBuildForLlama) {
   const std::string long_samples = "data.sequence_length=4096", one = "training.micro_batch_size=1";
-  expect_rows(kLlama, {{{kFp32}, {}},
-                       {{kBf16}, {}},
-                       {{kBf16, kFull, kHost}, {}},
-                       {{kFp16, ac("mode=recursive"), kOffload}, {}},
-                       {{kBf16, kOffload, "optimizer.offload_update=host"}, {}},
-                       {{kBf16, kData, "parallelism.zero_stage=3"}, {}},
-                       {{kBf16, kTensor, kFull, ac("partition_activations=true"), kHost}, {}},
-                       {{kBf16, "parallelism.tensor_parallel_size=4"}, {}},
-                       {{kBf16, "training.fp8=true"}, {}},
-                       {{kBf16, "optimizer.name=adafactor", kData, "parallelism.zero_stage=2"}, {}},
-                       {{kBf16, long_samples, one}, {}},
-                       {{kBf16, long_samples, one, "device.memory_limit=400MiB"}, {}}});
+  expect_rows(
+      kLlama,
+      {{{kFp32}, {42462720, 0, 1242097076}},
+       {{kBf16}, {39800320, 0, 1244588980}},
+       {{kBf16, kFull, kHost}, {37740032, 131072, 1546778548}},
+       {{kFp16, ac("mode=recursive"), kOffload}, {36089408, 2113536, 1446048692}},
+       {{kBf16, kOffload, "optimizer.offload_update=host"}, {37686784, 2703488, 1244588980}},
+       {{kBf16, kData, "parallelism.zero_stage=3"}, {39057984, 0, 1244588980}},
+       {{kBf16, kTensor, kFull, ac("partition_activations=true"), kHost}, {35888640, 65536, 1545459628}},
+       {{kBf16, "parallelism.tensor_parallel_size=4"}, {35988992, 0, 1544404164}},
+       {{kBf16, "training.fp8=true"}, {39506176, 0, 1244594188}},
+       {{kBf16, "optimizer.name=adafactor", kTensor}, {36496256, 0, 1243846364}},
+       {{kBf16, long_samples, one}, {158547456, 0, 1653353396}},
+       {{kBf16, long_samples, one, "device.memory_limit=400MiB"}, {61472256, 0, 1253852084}}});
 }
 
 TEST(GpuPlans, AreComparedAndEstimated) {
