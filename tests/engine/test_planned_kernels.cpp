@@ -24,7 +24,7 @@ TEST(PlannedKernels, TakeWhatKernelsTake) {
        {static_cast<VocabularyReduction*>(nullptr), static_cast<VocabularyReduction*>(&parts)}) {
     KernelTable kernels, planned;
     cuda::register_kernels(kernels, vocabulary, nullptr);
-    cuda::register_planned_kernels(planned, vocabulary);
+    cuda::add_planned_kernels(planned, vocabulary);
     std::size_t compared = 0;
     for (const OpCase& c : op_cases())
       for (const Precision precision : {kFloat, kBfloat16, kFloat16}) {
@@ -44,7 +44,7 @@ TEST(PlannedKernels, CannotRun) {
   OpRegistry registry;
   register_engine_ops(registry);
   KernelTable planned;
-  cuda::register_planned_kernels(planned, nullptr);
+  cuda::add_planned_kernels(planned, nullptr);
   const Graph graph = make_graph(op_cases().front(), registry, kFloat);
   EXPECT_THROW(planned.make({graph, graph.op(0)})->run({}), Error);
 }

@@ -18,7 +18,7 @@ namespace {
 }  // namespace
 
 void register_kernels(KernelTable& table, VocabularyReduction* vocabulary, Libraries*) {
-  register_planned_kernels(table, vocabulary);
+  add_planned_kernels(table, vocabulary);
 }
 
 bool has_fused_attention() { return true; }

@@ -86,7 +86,7 @@ std::map<std::string, Bytes> all_workspaces(bool divided_vocabulary) {
 
 }  // namespace
 
-void register_planned_kernels(KernelTable& table, const VocabularyReduction* vocabulary) {
+void add_planned_kernels(KernelTable& table, const VocabularyReduction* vocabulary) {
   OpRegistry registry;
   register_engine_ops(registry);
   const std::map<std::string, Bytes> workspaces = all_workspaces(vocabulary != nullptr);

@@ -9,6 +9,6 @@ namespace recollect::cuda {
 
 // A kernel for every op kind of the engine, which has the workspace of the backend's own, refuses the shapes that it refuses, and
 // cannot run.
-void register_planned_kernels(KernelTable& table, const VocabularyReduction* vocabulary);
+void add_planned_kernels(KernelTable& table, const VocabularyReduction* vocabulary);
 
 }  // namespace recollect::cuda
