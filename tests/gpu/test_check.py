@@ -82,7 +82,7 @@ class Bundle:
         shutil.copy(SOURCE / "tests/gpu/check.sh", folder)
         for name in ("check.py", "lines.py", "tiny.yaml"):
             shutil.copy(SOURCE / "tests/gpu" / name, folder / "share")
-        for name in ("compare.py", "torch_step.py"):
+        for name in ("compare.py", "peers.py", "torch_step.py"):
             shutil.copy(SOURCE / "tests/bench/gpu" / name, folder / "share/bench")
         self.write("bin/recollect", RECOLLECT)
         self.write("bin/test_gpu", TEST_GPU)

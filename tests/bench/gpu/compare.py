@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""GPT-2 on one GPU in bf16, Recollect and PyTorch in turn: tokens/s, share of the GEMM rate, bytes; one table a model.
+"""Training on one GPU, Recollect and others in turn: tokens/s, share of the GEMM rate, bytes; one table a model.
+
+GPT-2 in bf16 against PyTorch and, where its folder is given, llm.c; BERT-large against Hugging Face's Trainer; Qwen2.5 against
+llmq, where its folder is given.
 
 Always true: every number was measured by this very run, one process at a time; every round runs every contender once,
 and a ratio is the median over rounds of ratios within a round. The exit status is 1 if anything is missing, never
@@ -10,70 +13,18 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import statistics
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from peers import MODELS, Bench, Contender, Model, Row, command_of, llmq_steps, prepare, read
 
 HERE = Path(__file__).resolve().parent
 FAILURES = (subprocess.SubprocessError, OSError, ValueError, KeyError, IndexError)  # of a command, or of its output
-
-
-@dataclass(frozen=True)
-class Model:
-    name: str
-    layers: int
-    hidden: int
-    heads: int
-    sequence: int
-    micro_batch: int
-
-    def tokens(self) -> int:
-        return self.micro_batch * self.sequence
-
-    def flops(self) -> float:
-        """Of one step: 6 N T + 12 L h s T, the tied head counted once, nothing for recomputation."""
-        block = 12 * self.hidden**2 + 13 * self.hidden
-        parameters = 50257 * self.hidden + self.layers * block + 2 * self.hidden
-        attention = 12.0 * self.layers * self.hidden * self.sequence
-        return (6.0 * parameters + attention) * self.tokens()
-
-
-MODELS = [Model("124M", 12, 768, 12, 1024, 32), Model("1.5B", 48, 1600, 25, 1024, 8)]
-
-
-@dataclass(frozen=True)
-class Contender:
-    name: str
-    words: tuple[str, ...] = ()  # of recollect train, or of torch_step.py
-    base: str | None = None
-    reach: str = ""
-    torch: bool = False
-
-
-def ac(**keys: str) -> tuple[str, ...]:
-    return tuple(f"activation_checkpointing.{key}={value}" for key, value in keys.items())
-
-
-CONTENDERS = [
-    Contender("torch eager", torch=True),
-    Contender("torch compile", ("--compile",), torch=True),
-    Contender("torch checkpoint, compile", ("--compile", "--checkpoint"), "torch compile", torch=True),
-    Contender("none", (), "torch compile", "at most 0 %"),
-    Contender("selective", ac(mode="selective"), "none", "at most 5 %"),
-    Contender("full", ac(mode="full"), "none", "at most 17 % (124M), 24 % (1.5B)"),
-    Contender("full + host", ac(mode="full", cpu_checkpointing="true"), "full", "at most 3 % (124M), 1 % (1.5B)"),
-]
-
-
-@dataclass
-class Row:
-    seconds: dict[int, float] = field(default_factory=dict)  # round -> median of its steps
-    peak_bytes: int = 0
-    predicted_bytes: int = 0
-    exposed_ms: float = 0.0
+LIMIT = 900  # seconds of a command
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -82,8 +33,11 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--warmup", type=int, default=8)
-    parser.add_argument("--models", nargs="+", default=[m.name for m in MODELS])
+    parser.add_argument("--models", nargs="+", choices=[m.name for m in MODELS], help="default: all that have somebody to compare with")
     parser.add_argument("--no-torch", action="store_true")
+    parser.add_argument("--llmc", type=Path, metavar="FOLDER", help="of llm.c's train_gpt2cu")
+    parser.add_argument("--llmq", type=Path, metavar="FOLDER", help="of llmq's train")
+    parser.add_argument("--dry-run", action="store_true", help="print the commands, and run none")
     return parser.parse_args()
 
 
@@ -109,31 +63,32 @@ def reason(error: Exception) -> str:
     return said.strip()[-500:]
 
 
-def run_torch(args: argparse.Namespace, model: Model, words: tuple[str, ...], row: Row, number: int) -> None:
-    command = [sys.executable, str(HERE / "torch_step.py"), f"--steps={args.steps}", f"--warmup={args.warmup}"]
-    command += [f"--layers={model.layers}", f"--hidden={model.hidden}", f"--heads={model.heads}"]
-    command += [f"--sequence={model.sequence}", f"--micro-batch={model.micro_batch}", *words]
-    output = subprocess.run(command, check=True, capture_output=True, text=True, timeout=900).stdout
-    result = json.loads(output.splitlines()[-1])
-    row.seconds[number] = statistics.median(result["seconds"])
-    row.peak_bytes = max(row.peak_bytes, result["peak_bytes"])
+def output_until(command: list[str], steps: int, folder: Path) -> str:
+    """What llmq prints up to so many steps: it would go on to evaluate and to save the model."""
+    with (folder / "errors").open("w+", encoding="utf-8") as errors:
+        running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=folder)
+        output = ""
+        with running:
+            for line in running.stdout:
+                output += line
+                if len(llmq_steps(output)) >= steps:
+                    running.kill()
+                    return output
+        errors.seek(0)
+        raise subprocess.CalledProcessError(running.returncode, command, output, errors.read())
 
 
-def run_ours(args: argparse.Namespace, model: Model, words: tuple[str, ...], row: Row, number: int) -> None:
-    with tempfile.TemporaryDirectory(prefix="recollect-bench-") as folder:
-        config = Path(folder) / "config.yaml"
-        config.write_text("model: {type: gpt2, resid_pdrop: 0, embd_pdrop: 0, attn_pdrop: 0}\ndevice: {backend: cuda}\n")
-        command = [str(args.recollect), "train", str(config), "training.precision=bf16", "data.format=random"]
-        command += [f"model.n_layer={model.layers}", f"model.n_embd={model.hidden}", f"model.n_head={model.heads}"]
-        command += [f"model.n_positions={model.sequence}", f"training.micro_batch_size={model.micro_batch}"]
-        command += [f"training.max_steps={args.warmup + args.steps}", f"output_dir={folder}/run", *words]
-        subprocess.run(command, check=True, capture_output=True, text=True, timeout=900)
-        lines = (Path(folder) / "run/metrics.jsonl").read_text(encoding="utf-8").splitlines()
-        memory = json.loads((Path(folder) / "run/memory.rank0.json").read_text(encoding="utf-8"))
-    row.seconds[number] = statistics.median(json.loads(line)["step_seconds"] for line in lines[args.warmup :])
-    row.peak_bytes = memory["measured"]["arena"]
-    row.predicted_bytes = memory["predicted"]["arena"]
-    row.exposed_ms = 1e3 * memory["step"]["measured"]["exposed"]
+def run(bench: Bench, model: Model, contender: Contender, row: Row, number: int) -> None:
+    with tempfile.TemporaryDirectory(prefix="recollect-bench-") as name:
+        folder = Path(name)
+        prepare(model, contender, folder)
+        command = command_of(bench, model, contender, folder)
+        if contender.peer == "llmq":
+            output = output_until(command, bench.warmup + bench.steps, folder)
+        else:
+            done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=LIMIT, cwd=folder)
+            output = done.stdout
+        read(bench, contender, folder, output, row, number)
 
 
 def cost(row: Row, base: Row) -> float | None:
@@ -142,7 +97,7 @@ def cost(row: Row, base: Row) -> float | None:
 
 
 def print_table(model: Model, rows: dict[str, Row], contenders: list[Contender], gemm: float) -> None:
-    print(f"\nGPT-2 {model.name}, sequence {model.sequence}, micro-batch {model.micro_batch}, bf16\n")
+    print(f"\n{model.title}\n")
     print("| what | ms/step | tokens/s | model TFLOP/s | of GEMM rate | against | time | reach | exposed, ms | GiB |")
     print("|---|---|---|---|---|---|---|---|---|---|")
     for contender in contenders:
@@ -151,38 +106,61 @@ def print_table(model: Model, rows: dict[str, Row], contenders: list[Contender],
             print(f"| {contender.name} |" + " - |" * 9)
             continue
         seconds = statistics.median(row.seconds.values())
-        rate = model.flops() / seconds / 1e12
+        rate = model.flops / seconds / 1e12
         extra = cost(row, rows[contender.base]) if contender.base in rows else None
-        cells = [contender.name, f"{1e3 * seconds:.2f}", f"{model.tokens() / seconds:.0f}", f"{rate:.0f}"]
+        cells = [contender.name, f"{1e3 * seconds:.2f}", f"{model.tokens / seconds:.0f}", f"{rate:.0f}"]
         cells += [f"{100 * rate / gemm:.0f} %" if gemm else "-"]
         cells += [contender.base or "-", f"{100 * extra:+.1f} %" if extra is not None else "-", contender.reach or "-"]
-        cells += ["-" if contender.torch else f"{row.exposed_ms:.2f}", f"{row.peak_bytes / 2**30:.2f}"]
+        cells += ["-" if contender.peer else f"{row.exposed_ms:.2f}"]
+        cells += [f"{row.peak_bytes / 2**30:.2f}" if row.peak_bytes else "-"]
         print("| " + " | ".join(cells) + " |")
+
+
+def measure(bench: Bench, model: Model, contenders: list[Contender], rounds: int, missing: list[str]) -> dict[str, Row]:
+    rows = {c.name: Row() for c in contenders}
+    for number in range(rounds):
+        runs = {}  # what has run in this round: two contenders may be one command with two to compare with
+        for contender in contenders:
+            same = runs.setdefault((contender.peer, contender.words), contender.name)
+            if same != contender.name:
+                rows[contender.name] = rows[same]
+                continue
+            try:
+                run(bench, model, contender, rows[contender.name], number)
+            except FAILURES as error:
+                missing.append(f"{model.name} {contender.name}, round {number + 1}: {reason(error)}")
+    return rows
 
 
 def main() -> int:
     args = parse_arguments()
-    absent = "it is left out (--no-torch)" if args.no_torch else why_no_torch()
-    contenders = [c for c in CONTENDERS if not (absent and c.torch)]
-    missing = []
+    absent = "it is left out (--no-torch)" if args.no_torch else "" if args.dry_run else why_no_torch()
+    bench = Bench(args.recollect.absolute(), *(f and f.absolute() for f in (args.llmc, args.llmq)), args.steps, args.warmup)
+
+    def takes_part(peer: str) -> bool:
+        return bench.has(peer) and not (absent and peer in ("torch", "trainer"))
+
+    models = [m for m in MODELS if (m.name in args.models if args.models else takes_part(m.needs))]
+    missing: list[str] = []
     gemm = 0.0
     if absent:
         print(f"Without PyTorch: {absent}")
-    else:
+    elif not args.dry_run:
         try:
             gemm = gemm_tflops()
         except FAILURES as error:
             missing.append(f"the GEMM rate: {reason(error)}")
-    for model in [m for m in MODELS if m.name in args.models]:
-        rows = {c.name: Row() for c in contenders}
-        for number in range(args.rounds):
-            for contender in contenders:
-                run = run_torch if contender.torch else run_ours
-                try:
-                    run(args, model, contender.words, rows[contender.name], number)
-                except FAILURES as error:
-                    missing.append(f"{model.name} {contender.name}, round {number + 1}: {reason(error)}")
-        print_table(model, rows, contenders, gemm)
+    for model in models:
+        contenders = [c for c in model.contenders if takes_part(c.peer)]
+        contenders = [c for c in contenders if c.base != "llm.c" or takes_part("llmc")]
+        if args.dry_run:
+            print(f"\n{model.title}")
+            for c in contenders:
+                print(f"{c.name}: {shlex.join(command_of(bench, model, c, Path('FOLDER')))}")
+            continue
+        print_table(model, measure(bench, model, contenders, args.rounds, missing), contenders, gemm)
+    if args.dry_run:
+        return 0
     if gemm:
         print(f"\nGEMM rate, bf16, 8192 cubed: {gemm:.0f} TFLOP/s.")
     print(f"\n{args.rounds} rounds of {args.steps} steps after {args.warmup} to warm up.")
