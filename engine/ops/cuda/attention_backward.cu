@@ -3,6 +3,7 @@
 // sum of P * dP over a row, equals do . o.
 #include "engine/ops/cuda/attention_fused.h"
 #include "engine/ops/cuda/attention_tiles.h"
+#include "engine/runtime/cuda/reduce.h"
 
 namespace recollect::cuda {
 
@@ -17,174 +18,190 @@ struct Gradients {
   float* delta;  // [units, length]
 };
 
-// A pair of tiles: of queries (q, scaled, and do), and of keys (k and v).
-struct Pair {
-  const float *q, *dout, *k, *v;
-  int64_t first_query, first_key;
-};
-
-// What a thread needs of its queries, y + 16 i of the tile.
-template <typename T>
-struct Queries {
-  float lse[T::kMicro], delta[T::kMicro];
-  uint64_t index[T::kMicro];  // of dropout, at key 0
-
-  __device__ Queries(const float* lses, const float* deltas, const AttentionShape& shape,
-                     const RunState* state, int64_t unit, int64_t first) {
-#pragma unroll
-    for (int i = 0; i < T::kMicro; ++i) {
-      const int64_t query = first + threadIdx.y + kSide * i;
-      const bool valid = query < shape.length;
-      lse[i] = valid ? lses[unit * shape.length + query] : 0.0f;
-      delta[i] = valid && deltas ? deltas[unit * shape.length + query] : 0.0f;
-      index[i] = shape.probability_at(*state, unit, query);
-    }
-  }
-};
-
-// This thread's dropped probabilities and dS of a pair of tiles; zero where there is no such pair.
-template <typename T>
-__device__ void score_gradients(const Pair& pair, const Queries<T>& queries, const AttentionShape& shape,
-                                const TokenSegments& segments, int64_t keys, const DropoutMask& mask,
-                                float (&dropped)[T::kMicro][T::kMicro],
-                                float (&dscore)[T::kMicro][T::kMicro]) {
-  T::multiply(pair.q, pair.k, shape.head_size, dropped);
-  if (segments.positions)
-    T::hide_others(segments, pair.first_query, pair.first_key, shape.length - pair.first_query,
-                   shape.length - pair.first_key, dropped);
-  T::multiply(pair.dout, pair.v, shape.head_size, dscore);
-#pragma unroll
-  for (int i = 0; i < T::kMicro; ++i) {
-    const int64_t query = pair.first_query + threadIdx.y + kSide * i;
-    const int64_t seen = query < shape.length ? shape.seen(query, keys) : 0;
-    const uint32_t kept = T::kept(mask, queries.index[i] + pair.first_key);
-#pragma unroll
-    for (int j = 0; j < T::kMicro; ++j) {
-      const int64_t key = pair.first_key + threadIdx.x + kSide * j;
-      const float probability = key < seen ? expf(dropped[i][j] - queries.lse[i]) : 0.0f;
-      const float multiplier = mask.multiplier(kept >> j & 1);
-      dropped[i][j] = probability * multiplier;
-      dscore[i][j] = probability * (dscore[i][j] * multiplier - queries.delta[i]);
-    }
-  }
-}
-
-template <typename T>
-__device__ void put_scores(const float (&values)[T::kMicro][T::kMicro], float* scores) {
-#pragma unroll
-  for (int i = 0; i < T::kMicro; ++i)
-#pragma unroll
-    for (int j = 0; j < T::kMicro; ++j)
-      scores[(threadIdx.y + kSide * i) * T::kScoreStride + threadIdx.x + kSide * j] = values[i][j];
-}
-
-// delta[i] of this thread's queries, and all of the tile's to memory.
+// lse[i], to the base of 2, and delta[i] of this thread's queries; the tile's deltas to memory too.
 template <typename A, typename T>
 __device__ void make_delta(const Gradients<A>& in, const AttentionShape& shape, int64_t unit, int64_t first,
-                           const float* dout, Queries<T>& queries) {
+                           const float* dout, float (&lse)[T::kM], float (&delta)[T::kM]) {
 #pragma unroll
-  for (int i = 0; i < T::kMicro; ++i) {
-    const int row = threadIdx.y + kSide * i;
+  for (int i = 0; i < T::kM; ++i) {
+    const int row = tile_y() + kDown * i;
     const bool valid = first + row < shape.length;
     const A* out = in.out + shape.out_at(unit) + (first + row) * shape.out_row;
     float sum = 0.0f;
-    for (int c = threadIdx.x; valid && c < shape.head_size; c += kSide)
-      sum += dout[row * T::kStride + c] * load_one(out + c);
-    queries.delta[i] = reduce_warp<Sum>(sum, kSide);
-    if (valid && threadIdx.x == 0) in.delta[unit * shape.length + first + row] = queries.delta[i];
+    for (int piece = tile_x(); valid && 4 * piece < shape.head_size; piece += kAcross)
+      for (int e = 0; e < 4 && 4 * piece + e < shape.head_size; ++e)
+        sum += dout[piece_at<T::kWidth>(row, piece) + e] * load_one(out + 4 * piece + e);
+    delta[i] = reduce_across<Sum>(sum);
+    lse[i] = valid ? in.lse[unit * shape.length + first + row] * kLog2E : 0.0f;
+    if (valid && tile_x() == 0) in.delta[unit * shape.length + first + row] = delta[i];
   }
 }
 
-// A block has a tile of queries and goes through the tiles of the keys that they see.
+// A block has a tile of queries and goes through the tiles of the keys that they see. While keys are read values are
+// brought, and the other way round.
 template <typename A, typename T>
-__global__ void __launch_bounds__(kTileThreads, 1)
+__global__ void __launch_bounds__(kTileThreads, 2)
     query_gradients(const Gradients<A> in, const AttentionShape shape, const DropoutSite site,
                     const RunState* state) {
   RECOLLECT_DYNAMIC_SHARED(q, float);
-  float *dout = q + T::kRowsFloats, *k = dout + T::kRowsFloats, *v = k + T::kRowsFloats;
-  float* scores = v + T::kRowsFloats;
-  const int64_t unit = blockIdx.x, kv_unit = shape.kv_unit(unit),
-                first = (gridDim.y - 1 - blockIdx.y) * int64_t{T::kTile};
-  const int64_t rows = shape.length - first, size = shape.head_size,
-                keys = shape.keys(in.lengths, unit / shape.heads),
-                end = shape.seen(first + T::kTile - 1, keys),
-                last = first + (rows < T::kTile ? rows : T::kTile) - 1;
-  const TokenSegments segments(in.positions, unit / shape.heads, shape.length);
-  const DropoutMask mask(site, state);
-  T::load_rows(in.q + shape.q_at(unit) + first * shape.q_row, shape.q_row, rows, size, shape.scale, q);
-  T::load_rows(in.dout + shape.out_at(unit) + first * shape.out_row, shape.out_row, rows, size, 1.0f, dout);
+  float *dout = q + T::kRowFloats, *k = dout + T::kRowFloats, *v = k + T::kColumnFloats,
+        *ds = v + T::kColumnFloats;
+  const int64_t unit = blockIdx.x, kv_unit = shape.kv_unit(unit), sample = unit / shape.heads,
+                size = shape.head_size;
+  const int length = static_cast<int>(shape.length), keys = static_cast<int>(shape.keys(in.lengths, sample)),
+            first = static_cast<int>(gridDim.y - 1 - blockIdx.y) * T::kRows, rows = length - first,
+            last = first + (rows < T::kRows ? rows : T::kRows) - 1,
+            end = seen_from(shape, first + T::kRows - 1, keys, 0);
+  const TokenSegments segments(in.positions, sample, shape.length);
+  const ProbabilityMask mask(shape, site, state, unit);
+  const A *k_rows = in.kv + shape.k_at(kv_unit), *v_rows = in.kv + shape.v_at(kv_unit);
+  int key = static_cast<int>(segments.first_tile(first, T::kColumns));
+  bool more = key < end && !segments.ends_before(key, last);
+  if (more) T::bring(v_rows + key * shape.kv_row, shape.kv_row, keys - key, size, v);
+  __pipeline_commit();
+  T::hold(in.q + shape.q_at(unit) + first * shape.q_row, shape.q_row, rows, size, shape.scale * kLog2E, q);
+  T::hold(in.dout + shape.out_at(unit) + first * shape.out_row, shape.out_row, rows, size, 1.0f, dout);
   __syncthreads();
-  Queries<T> queries(in.lse, nullptr, shape, state, unit, first);
-  make_delta(in, shape, unit, first, dout, queries);
+  float lse[T::kM], delta[T::kM];
+  make_delta<A, T>(in, shape, unit, first, dout, lse, delta);
 
-  float dq[T::kMicro][T::kColumns] = {};
-  for (int64_t key = segments.first_tile(first, T::kTile); key < end; key += T::kTile) {
-    if (segments.ends_before(key, last)) break;
-    const int64_t at = key * shape.kv_row;
-    __syncthreads();  // the last tile has been read
-    T::load_rows(in.kv + shape.k_at(kv_unit) + at, shape.kv_row, keys - key, size, 1.0f, k);
-    T::load_rows(in.kv + shape.v_at(kv_unit) + at, shape.kv_row, keys - key, size, 1.0f, v);
-    __syncthreads();
-    float dropped[T::kMicro][T::kMicro], dscore[T::kMicro][T::kMicro];
-    score_gradients<T>({q, dout, k, v, first, key}, queries, shape, segments, keys, mask, dropped, dscore);
-    put_scores<T>(dscore, scores);
-    __syncwarp();  // a row of scores is made and read by the same half of a warp
-    T::accumulate(scores, T::kScoreStride, 1, k, dq);
-  }
-  float scale[T::kMicro];
+  typename T::Out dq = {};
+  while (more) {
+    __pipeline_wait_prior(0);
+    __syncthreads();  // values are there, keys have been read
+    T::bring(k_rows + key * shape.kv_row, shape.kv_row, keys - key, size, k);
+    __pipeline_commit();
+    typename T::Scores score, dscore;
+    T::multiply(dout, v, dscore);
+    const int next = key + T::kColumns;
+    more = next < end && !segments.ends_before(next, last);
+    __pipeline_wait_prior(0);
+    __syncthreads();  // keys are there, values have been read
+    if (more) T::bring(v_rows + next * shape.kv_row, shape.kv_row, keys - next, size, v);
+    __pipeline_commit();
+    T::multiply(q, k, score);
+    if (segments.positions) T::hide_others(segments, first, key, rows, keys - key, score);
+    T::hide_unseen_columns(shape, first, key, keys, score);
 #pragma unroll
-  for (int i = 0; i < T::kMicro; ++i) scale[i] = shape.scale;
+    for (int i = 0; i < T::kM; ++i)
+      T::multiply_columns(mask, first + tile_y() + kDown * i, key, [&](int j, float multiplier) {
+        dscore[i][j] = exp2f(score[i][j] - lse[i]) * (dscore[i][j] * multiplier - delta[i]);
+      });
+    T::put(dscore, ds);
+    __syncwarp();
+    T::accumulate(ds, k, dq);
+    key = next;
+  }
+  float scale[T::kM];
+  T::fill(shape.scale, scale);
   T::store_rows(dq, scale, in.dq + shape.q_at(unit) + first * shape.q_row, shape.q_row, rows, size);
 }
 
-// A block has a tile of keys and goes through the tiles of queries that see them, of one head after the other
-// that shares them. After query_gradients, which makes delta.
+// From which query to which a tile of keys is seen, tile by tile.
+struct QueryRange {
+  int first, end;
+};
+template <typename T>
+__device__ QueryRange queries_of(const AttentionShape& shape, const TokenSegments& segments, int key,
+                                 int keys) {
+  const int length = static_cast<int>(shape.length), rows = length - key,
+            last = key + (rows < T::kRows ? rows : T::kRows) - 1;
+  if (key >= keys) return {0, 0};
+  const int first = shape.causal ? key / T::kColumns * T::kColumns
+                                 : static_cast<int>(segments.first_tile(key, T::kColumns));
+  if (!segments.positions) return {first, length};
+  int end = first;
+  while (end < length && !segments.ends_before(end, last)) end += T::kColumns;
+  return {first, end};
+}
+
+// Numbers of a tile's queries: of lse or delta.
+template <typename T>
+__device__ void bring_numbers(const float* from, int count, float* to) {
+  const int i = threadIdx.x;
+  if (i >= T::kColumns) return;
+  if (i < count)
+    __pipeline_memcpy_async(to + i, from + i, sizeof(float));
+  else
+    to[i] = 0.0f;
+}
+
+// A block has a tile of keys and goes through the tiles of queries that see them. While queries are read their do are
+// brought, and the other way round. After query_gradients, which makes delta.
 template <typename A, typename T>
-__global__ void __launch_bounds__(kTileThreads, 1)
+__global__ void __launch_bounds__(kTileThreads, 2)
     key_gradients(const Gradients<A> in, const AttentionShape shape, const DropoutSite site,
                   const RunState* state) {
-  RECOLLECT_DYNAMIC_SHARED(q, float);
-  float *dout = q + T::kRowsFloats, *k = dout + T::kRowsFloats, *v = k + T::kRowsFloats;
-  float *p = v + T::kRowsFloats, *ds = p + T::kScoreFloats;
-  const int64_t kv_unit = blockIdx.x, first = blockIdx.y * int64_t{T::kTile};
-  const TokenSegments segments(in.positions, kv_unit / shape.kv_heads, shape.length);
-  const int64_t rows = shape.length - first, size = shape.head_size, at = first * shape.kv_row,
-                keys = shape.keys(in.lengths, kv_unit / shape.kv_heads),
-                last = first + (rows < T::kTile ? rows : T::kTile) - 1,
-                first_query = first >= keys  ? shape.length
-                              : shape.causal ? first
-                                             : segments.first_tile(first, T::kTile);
-  const DropoutMask mask(site, state);
-  T::load_rows(in.kv + shape.k_at(kv_unit) + at, shape.kv_row, keys - first, size, 1.0f, k);
-  T::load_rows(in.kv + shape.v_at(kv_unit) + at, shape.kv_row, keys - first, size, 1.0f, v);
+  RECOLLECT_DYNAMIC_SHARED(k, float);
+  float *v = k + T::kRowFloats, *q = v + T::kRowFloats, *dout = q + T::kColumnFloats,
+        *p = dout + T::kColumnFloats;
+  float *lse = p + T::kScoreFloats, *delta = lse + T::kColumns;
+  const int64_t kv_unit = blockIdx.x, sample = kv_unit / shape.kv_heads, size = shape.head_size,
+                begin = shape.group_begin(kv_unit), end = shape.group_begin(kv_unit + 1);
+  const int first = static_cast<int>(blockIdx.y) * T::kRows, length = static_cast<int>(shape.length),
+            keys = static_cast<int>(shape.keys(in.lengths, sample)), rows = length - first;
+  const TokenSegments segments(in.positions, sample, shape.length);
+  ProbabilityMask mask(shape, site, state, begin);
+  // Of the head that is dealt with: one after the other that shares the keys.
+  const A *q_rows = in.q + shape.q_at(begin), *dout_rows = in.dout + shape.out_at(begin);
+  const float *lse_rows = in.lse + begin * length, *delta_rows = in.delta + begin * length;
+  const QueryRange range = queries_of<T>(shape, segments, first, keys);
+  const auto bring_dout = [&](int query) {
+    T::bring(dout_rows + query * shape.out_row, shape.out_row, length - query, size, dout);
+    bring_numbers<T>(delta_rows + query, length - query, delta);
+  };
+  int query = range.first, heads = range.first < range.end ? static_cast<int>(end - begin) : 0;
+  if (heads > 0) bring_dout(query);
+  __pipeline_commit();
+  const int64_t at = first * shape.kv_row;
+  T::hold(in.kv + shape.k_at(kv_unit) + at, shape.kv_row, keys - first, size, shape.scale * kLog2E, k);
+  T::hold(in.kv + shape.v_at(kv_unit) + at, shape.kv_row, keys - first, size, 1.0f, v);
 
-  float dk[T::kMicro][T::kColumns] = {}, dv[T::kMicro][T::kColumns] = {};
-  const int64_t end = shape.group_begin(kv_unit + 1);
-  for (int64_t unit = shape.group_begin(kv_unit); unit < end; ++unit) {
-    for (int64_t query = first_query; query < shape.length; query += T::kTile) {
-      if (segments.ends_before(query, last)) break;
-      __syncthreads();  // the last tile has been read
-      T::load_rows(in.q + shape.q_at(unit) + query * shape.q_row, shape.q_row, shape.length - query, size,
-                   shape.scale, q);
-      T::load_rows(in.dout + shape.out_at(unit) + query * shape.out_row, shape.out_row, shape.length - query,
-                   size, 1.0f, dout);
-      __syncthreads();
-      float dropped[T::kMicro][T::kMicro], dscore[T::kMicro][T::kMicro];
-      const Queries<T> queries(in.lse, in.delta, shape, state, unit, query);
-      score_gradients<T>({q, dout, k, v, query, first}, queries, shape, segments, keys, mask, dropped,
-                         dscore);
-      put_scores<T>(dropped, p);
-      put_scores<T>(dscore, ds);
-      __syncthreads();
-      T::accumulate(p, 1, T::kScoreStride, dout, dv);
-      T::accumulate(ds, 1, T::kScoreStride, q, dk);
-    }
-  }
-  float one[T::kMicro];
+  typename T::Out dk = {}, dv = {};
+  while (heads > 0) {
+    __pipeline_wait_prior(0);
+    __syncthreads();  // do is there, queries have been read
+    T::bring(q_rows + query * shape.q_row, shape.q_row, length - query, size, q);
+    bring_numbers<T>(lse_rows + query, length - query, lse);
+    __pipeline_commit();
+    typename T::Scores score, dscore;
+    T::multiply(v, dout, dscore);
+    __pipeline_wait_prior(0);
+    __syncthreads();  // queries are there
+    T::multiply(k, q, score);
+    if (segments.positions) T::hide_others(segments, first, query, rows, length - query, score);
+    T::hide_unseen_rows(shape, query, first, keys, score);
 #pragma unroll
-  for (int i = 0; i < T::kMicro; ++i) one[i] = 1.0f;
-  T::store_rows(dk, one, in.dkv + shape.k_at(kv_unit) + at, shape.kv_row, rows, size);
-  T::store_rows(dv, one, in.dkv + shape.v_at(kv_unit) + at, shape.kv_row, rows, size);
+    for (int j = 0; j < T::kN; ++j) {
+      const int column = tile_x() + kAcross * j;
+      const float base = lse[column] * kLog2E, sum = delta[column];
+      T::multiply_rows(mask, query + column, first, [&](int i, float multiplier) {
+        const float probability = exp2f(score[i][j] - base);
+        score[i][j] = probability * multiplier;
+        dscore[i][j] = probability * (dscore[i][j] * multiplier - sum);
+      });
+    }
+    T::put(score, p);
+    __syncwarp();
+    T::accumulate(p, dout, dv);
+    __syncthreads();  // do has been read
+    query += T::kColumns;
+    if (query >= range.end) {
+      query = range.first, --heads;
+      q_rows += size, dout_rows += size, lse_rows += length, delta_rows += length;
+      mask.next_unit();
+    }
+    if (heads > 0) bring_dout(query);
+    __pipeline_commit();
+    T::put(dscore, p);
+    __syncwarp();
+    T::accumulate(p, q, dk);
+  }
+  float scale[T::kM];
+  T::fill(shape.scale, scale);
+  T::store_rows(dk, scale, in.dkv + shape.k_at(kv_unit) + at, shape.kv_row, rows, size);
+  T::fill(1.0f, scale);
+  T::store_rows(dv, scale, in.dkv + shape.v_at(kv_unit) + at, shape.kv_row, rows, size);
 }
 
 template <typename A, typename T>
@@ -196,8 +213,8 @@ class AttentionBackward : public Kernel {
   std::size_t workspace_bytes() const override { return tiled_backward_bytes(shape_); }
 
   void prepare(const KernelArgs&) override {
-    allow_shared(query_gradients<A, T>, shared(1));
-    allow_shared(key_gradients<A, T>, shared(2));
+    allow_shared(query_gradients<A, T>, kShared);
+    allow_shared(key_gradients<A, T>, kKeyShared);
   }
 
   void run(const KernelArgs& args) override {
@@ -212,18 +229,18 @@ class AttentionBackward : public Kernel {
                           .dq = gradients.q.as<A>(),
                           .dkv = gradients.kv.as<A>(),
                           .delta = reinterpret_cast<float*>(args.workspace)};
-    const int64_t tiles = ceil_div(shape_.length, T::kTile);
-    const dim3 block(kSide, kSide);
-    launch(query_gradients<A, T>, grid_of(shape_.units(), tiles), block, shared(1), args.stream, in, shape_,
+    const int64_t tiles = ceil_div(shape_.length, T::kRows);
+    const dim3 block(kTileThreads);
+    launch(query_gradients<A, T>, grid_of(shape_.units(), tiles), block, kShared, args.stream, in, shape_,
            site_, args.device_state);
-    launch(key_gradients<A, T>, grid_of(shape_.kv_units(), tiles), block, shared(2), args.stream, in, shape_,
+    launch(key_gradients<A, T>, grid_of(shape_.kv_units(), tiles), block, kKeyShared, args.stream, in, shape_,
            site_, args.device_state);
   }
 
  private:
-  static constexpr std::size_t shared(int score_tiles) {
-    return sizeof(float) * (4 * T::kRowsFloats + score_tiles * T::kScoreFloats);
-  }
+  static constexpr std::size_t kShared = sizeof(float) *
+                                         (2 * T::kRowFloats + 2 * T::kColumnFloats + T::kScoreFloats),
+                               kKeyShared = kShared + sizeof(float) * 2 * T::kColumns;
   AttentionShape shape_;
   DropoutSite site_;
 };
@@ -231,7 +248,7 @@ class AttentionBackward : public Kernel {
 KernelPointer make_attention_backward(const OpView& view) {
   return with_tiling(view, view.in(1).dtype, "attention_backward",
                      [&]<typename A, typename T>() -> KernelPointer {
-                       return std::make_unique<AttentionBackward<A, T>>(view);
+                       return std::make_unique<AttentionBackward<A, typename T::Backward>>(view);
                      });
 }
 

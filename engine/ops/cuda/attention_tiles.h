@@ -1,11 +1,14 @@
-// What attention's forward and backward kernels share: tiles.
+// What attention's forward and backward kernels share: tiles in shared memory, and products of them in float, without
+// tensor cores.
 //
-// A block of 16 x 16 threads has a tile of 16 * kMicro queries and one of as many keys in shared memory.
-// Thread (x, y) of the block has rows y, y + 16, ... and columns x, x + 16, ... of whatever the block makes:
-// of scores, so that a Philox block's four words fall to one thread; of outputs, of which there are kColumns.
-// Memory grows with s, never with s * s; every number is made by one thread or a group of 16 in a fixed
-// order.
+// A block holds a tile of rows (queries, or keys where their gradients are made) and goes through tiles of columns. Its 128
+// threads are 16 down by 8 across: thread (x, y) makes rows y, y + 16, ... and columns x, x + 8, ... of scores, and features
+// 4 x .. 4 x + 3 of every 32 of the outputs. So every operand is read from shared memory 16 bytes at a time, and what one
+// warp makes of scores no other warp reads. Memory grows with s, never with s * s; every number is made by one thread or
+// eight, in an order that depends on nothing but the shape.
 #pragma once
+
+#include <cuda_pipeline.h>
 
 #include <cmath>
 
@@ -13,11 +16,41 @@
 #include "engine/ops/cuda/attention_workspace.h"
 #include "engine/ops/cuda/dropout_mask.h"
 #include "engine/runtime/cuda/element.h"
-#include "engine/runtime/cuda/reduce.h"
 
 namespace recollect::cuda {
 
-inline constexpr int kSide = 16, kTileThreads = kSide * kSide;
+inline constexpr int kDown = 16, kAcross = 8, kTileThreads = kDown * kAcross;
+inline constexpr float kLog2E = 1.4426950408889634f, kLn2 = 0.6931471805599453f;
+
+// Two lanes beside each other share x, and those two apart y: a warp then reads 16 bytes a lane in two passes, not four.
+__device__ inline int tile_x() { return static_cast<int>(threadIdx.x >> 1 & 7); }
+__device__ inline int tile_y() {
+  return static_cast<int>(threadIdx.x / kWarp * 4 + (threadIdx.x >> 3 & 2) + (threadIdx.x & 1));
+}
+
+// Of all threads with one y, which are of one warp.
+template <typename Operator>
+__device__ float reduce_across(float value) {
+#pragma unroll
+  for (int distance = 2; distance < 16; distance *= 2)
+    value = Operator::combine(value, __shfl_xor_sync(kAllLanes, value, distance));
+  return value;
+}
+
+// Rows of kWidth floats, in pieces of four whose order differs from row to row: eight rows have a piece in all banks.
+template <int kWidth>
+__device__ int piece_at(int row, int piece) {
+  constexpr int kOrders = kWidth >= 32 ? 8 : kWidth / 4;
+  return row * kWidth + (piece ^ (row & (kOrders - 1))) * 4;
+}
+
+struct alignas(16) Piece {
+  float at[4];
+};
+__device__ inline Piece read_piece(const float* from) {
+  const auto four = *reinterpret_cast<const float4*>(from);
+  return {four.x, four.y, four.z, four.w};
+}
 
 // Which tokens of a sample meet which, where it is several sequences: a tile of tokens meets the tiles from
 // the one in which the sequence of its first token begins to the one in which that of its last token ends.
@@ -31,133 +64,310 @@ struct TokenSegments {
   __device__ int64_t begin(int64_t token) const { return segment_begin(positions, token); }
   __device__ int64_t first_tile(int64_t token, int64_t tile) const {
     const int64_t first = begin(token);
-    return first < 0 ? token : first / tile * tile;
+    return (first < 0 ? token : first) / tile * tile;
   }
   // Whether everything from `token` on belongs to later sequences than `last` does.
   __device__ bool ends_before(int64_t token, int64_t last) const {
     return positions && token > last && (begin(last) < 0 || begin(token) != begin(last));
   }
-  // What a query's keys begin with; no key does where it is padding.
-  __device__ int64_t of_query(int64_t query) const {
-    const int64_t first = begin(query);
-    return first < 0 ? -2 : first;
-  }
 };
 
-template <int kMicroRows, int kColumnsOfThread>
-struct Tiling {
-  static constexpr int kMicro = kMicroRows, kColumns = kColumnsOfThread;
-  static constexpr int kTile = kSide * kMicro;          // queries, keys
-  static constexpr int kStride = kSide * kColumns + 1;  // of rows; odd, so that 16 rows lie in 16 banks
-  static constexpr int kScoreStride = kTile + 1;
-  static constexpr int kBlocks = kColumns <= 4 ? 2 : 1;  // at a time on a multiprocessor
-  static constexpr int kRowsFloats = kTile * kStride, kScoreFloats = kTile * kScoreStride;
+// Dropout of one unit's probabilities.
+class ProbabilityMask {
+ public:
+  __device__ ProbabilityMask(const AttentionShape& shape, const DropoutSite& site, const RunState* state,
+                             int64_t unit)
+      : mask_(site, state),
+        stride_(static_cast<uint64_t>(state->token_stride)),
+        first_(shape.probability_at(*state, unit, 0)),
+        whole_(stride_ % 64 == 0) {}
 
-  // Rows of a tile from memory, in float; zeros from `rows` and `columns` on. By all threads of the block.
-  template <typename A>
-  static __device__ void load_rows(const A* from, int64_t from_row, int64_t rows, int64_t columns,
-                                   float scale, float* to) {
-    const int thread = threadIdx.y * kSide + threadIdx.x;
-    for (int row = thread / kWarp; row < kTile; row += kTileThreads / kWarp)
-      for (int c = thread % kWarp; c < kSide * kColumns; c += kWarp)
-        to[row * kStride + c] =
-            row < rows && c < columns ? scale * load_one(from + row * from_row + c) : 0.0f;
-  }
+  __device__ void next_unit() { first_ += stride_ * stride_; }
 
-  // out[i][j] = the product of row y + 16 i of `a` and row x + 16 j of `b`.
-  static __device__ void multiply(const float* a, const float* b, int64_t size,
-                                  float (&out)[kMicro][kMicro]) {
+  // f(i, multiplier) of keys `key` + offset + 16 i for i < kCount; `offset` is less than 16, and the tile that `key` begins
+  // has 16 * kCount keys.
+  template <int kCount, typename F>
+  __device__ void sixteen_apart(int query, int key, int offset, F f) const {
+    constexpr int kOfBlock = kCount < 4 ? kCount : 4;  // a block of Philox has four such elements
+    if (!mask_.active()) {
 #pragma unroll
-    for (int i = 0; i < kMicro; ++i)
-#pragma unroll
-      for (int j = 0; j < kMicro; ++j) out[i][j] = 0.0f;
-    for (int c = 0; c < size; ++c) {
-      float left[kMicro], right[kMicro];
-#pragma unroll
-      for (int i = 0; i < kMicro; ++i) left[i] = a[(threadIdx.y + kSide * i) * kStride + c];
-#pragma unroll
-      for (int j = 0; j < kMicro; ++j) right[j] = b[(threadIdx.x + kSide * j) * kStride + c];
-#pragma unroll
-      for (int i = 0; i < kMicro; ++i)
-#pragma unroll
-        for (int j = 0; j < kMicro; ++j) out[i][j] += left[i] * right[j];
+      for (int i = 0; i < kCount; ++i) f(i, 1.0f);
+      return;
     }
-  }
-
-  // Takes this thread's scores of other sequences' keys out. `rows` and `keys` are left in the sample.
-  static __device__ void hide_others(const TokenSegments& segments, int64_t first_query, int64_t first_key,
-                                     int64_t rows, int64_t keys, float (&scores)[kMicro][kMicro]) {
-    int64_t begins[kMicro];
-#pragma unroll
-    for (int j = 0; j < kMicro; ++j) {
-      const int key = threadIdx.x + kSide * j;
-      begins[j] = key < keys ? segments.begin(first_key + key) : -1;
-    }
-#pragma unroll
-    for (int i = 0; i < kMicro; ++i) {
-      const int row = threadIdx.y + kSide * i;
-      const int64_t own = row < rows ? segments.of_query(first_query + row) : -2;
-#pragma unroll
-      for (int j = 0; j < kMicro; ++j)
-        if (begins[j] != own) scores[i][j] = -INFINITY;
-    }
-  }
-
-  // out[i][j] += the sum over t of factor(y + 16 i, t) * rows[t][x + 16 j].
-  // factor(r, t) is scores[r * by_row + t * by_term].
-  static __device__ void accumulate(const float* scores, int by_row, int by_term, const float* rows,
-                                    float (&out)[kMicro][kColumns]) {
-    for (int t = 0; t < kTile; ++t) {
-      float left[kMicro];
-#pragma unroll
-      for (int i = 0; i < kMicro; ++i) left[i] = scores[(threadIdx.y + kSide * i) * by_row + t * by_term];
-#pragma unroll
-      for (int j = 0; j < kColumns; ++j) {
-        const float right = rows[t * kStride + threadIdx.x + kSide * j];
-#pragma unroll
-        for (int i = 0; i < kMicro; ++i) out[i][j] += left[i] * right;
-      }
-    }
-  }
-
-  // This thread's numbers of a tile to memory.
-  template <typename A>
-  static __device__ void store_rows(const float (&values)[kMicro][kColumns], const float (&scale)[kMicro],
-                                    A* to, int64_t to_row, int64_t rows, int64_t columns) {
-#pragma unroll
-    for (int i = 0; i < kMicro; ++i) {
-      const int row = threadIdx.y + kSide * i;
-#pragma unroll
-      for (int j = 0; j < kColumns; ++j) {
-        const int c = threadIdx.x + kSide * j;
-        if (row < rows && c < columns) store_one(to + row * to_row + c, values[i][j] * scale[i]);
-      }
-    }
-  }
-
-  // Bit j: is key x + 16 j of a tile kept? `index` is that of the tile's first key.
-  static __device__ uint32_t kept(const DropoutMask& mask, uint64_t index) {
-    if (!mask.active()) return ~0u;
-    if (kMicro == 4 && index % 64 == 0) return mask.keeps_of_block(index / 64 * 16 + threadIdx.x);
+    const uint64_t index = first_ + query * stride_ + key;
     uint32_t bits = 0;
+    if (whole_) {
+#pragma unroll
+      for (int i = 0; i < kCount; i += kOfBlock) {
+        const uint64_t block = (index / 64 + i / 4) * 16 + offset;
+        if constexpr (kOfBlock == 4) {
+          const auto words = mask_.words(block);
+#pragma unroll
+          for (int w = 0; w < 4; ++w) f(i + w, mask_.multiplier_of(words[w]));
+        } else {
+          bits = mask_.keeps_of_block(block) >> (index % 64 / 16);
+        }
+      }
+      if (kOfBlock == 4) return;
+    } else {
 #pragma unroll 1
-    for (int j = 0; j < kMicro; ++j)
-      bits |= static_cast<uint32_t>(mask.keeps(index + threadIdx.x + kSide * j)) << j;
-    return bits;
+      for (int i = 0; i < kCount; ++i)
+        bits |= static_cast<uint32_t>(mask_.keeps(index + offset + 16 * i)) << i;
+    }
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) f(i, mask_.multiplier(bits >> i & 1));
+  }
+
+ private:
+  DropoutMask mask_;
+  uint64_t stride_, first_;  // from one query to the next; of the unit's first
+  bool whole_;               // blocks of Philox never begin in the middle of a tile
+};
+
+// How many keys from `key` on a query sees; not positive where there are none.
+__device__ inline int seen_from(const AttentionShape& shape, int query, int keys, int key) {
+  return (shape.causal && query < keys ? query + 1 : keys) - key;
+}
+
+// kDownMicro and kAcrossMicro: a thread's rows and columns. kWidth: features of a head, with zeros up to there.
+template <int kWidthOfHead, int kDownMicro, int kAcrossMicro>
+struct Tiling {
+  static constexpr int kWidth = kWidthOfHead, kM = kDownMicro, kN = kAcrossMicro, kOut = kWidth / kAcross;
+  static constexpr int kRows = kDown * kM, kColumns = kAcross * kN;
+  static constexpr int kRowFloats = kRows * kWidth, kColumnFloats = kColumns * kWidth,
+                       kScoreFloats = kRows * kColumns;
+  static constexpr int kUnrolled =
+      kM * kN < 32 ? 2 : 1;  // where two warps are enough to hide what a load takes
+  using Scores = float[kM][kN];
+  using Out = float[kM][kOut];
+
+  // kCount rows of memory as floats, of which `rows` are there; zeros from there on. By all threads of the block; where
+  // `later`, the copies may still be under way, until the block's next __pipeline_wait_prior and barrier.
+  template <bool kLater, int kCount, typename A>
+  static __device__ void load_rows(const A* from, int64_t from_row, int64_t rows, int size, float scale,
+                                   float* to) {
+    constexpr int kPieces = kWidth / 4;
+    const bool whole = size % 4 == 0;
+#pragma unroll 2
+    for (int at = threadIdx.x; at < kCount * kPieces; at += kTileThreads) {
+      const int row = at / kPieces, piece = at % kPieces, left = row < rows ? size - 4 * piece : 0;
+      const A* source = from + row * from_row + 4 * piece;
+      float* place = to + piece_at<kWidth>(row, piece);
+      if (kLater && sizeof(A) == 4 && whole && left > 0) {
+        RECOLLECT_READS(source, 16);
+        __pipeline_memcpy_async(place, source, 16);
+        continue;
+      }
+      Floats<4> x{};
+      if (whole && left > 0)
+        x = load<4>(source);
+      else
+#pragma unroll
+        for (int e = 0; e < 4; ++e)
+          if (e < left) x[e] = load_one(source + e);
+#pragma unroll
+      for (int e = 0; e < 4; ++e) place[e] = x[e] * scale;
+    }
+  }
+  // Of a resident tile, scaled; and of a tile of columns, which the copy engine of the multiprocessor may bring.
+  template <typename A>
+  static __device__ void hold(const A* from, int64_t from_row, int64_t rows, int64_t size, float scale,
+                              float* to) {
+    load_rows<false, kRows>(from, from_row, rows, static_cast<int>(size), scale, to);
+  }
+  template <typename A>
+  static __device__ void bring(const A* from, int64_t from_row, int64_t rows, int64_t size, float* to) {
+    load_rows<true, kColumns>(from, from_row, rows, static_cast<int>(size), 1.0f, to);
+  }
+
+  // out[i][j] = the product of row y + 16 i of `a` and row x + 8 j of `b`.
+  static __device__ void multiply(const float* a, const float* b, Scores& out) {
+    const int x = tile_x(), y = tile_y();
+#pragma unroll
+    for (int i = 0; i < kM; ++i)
+#pragma unroll
+      for (int j = 0; j < kN; ++j) out[i][j] = 0.0f;
+#pragma unroll(kUnrolled)
+    for (int c = 0; c < kWidth / 4; ++c) {
+      const float *lefts = a + piece_at<kWidth>(y, c), *rights = b + piece_at<kWidth>(x, c);
+      Piece left[kM];
+#pragma unroll
+      for (int i = 0; i < kM; ++i) left[i] = read_piece(lefts + kDown * kWidth * i);
+#pragma unroll
+      for (int j = 0; j < kN; ++j) {
+        const Piece right = read_piece(rights + kAcross * kWidth * j);
+#pragma unroll
+        for (int e = 0; e < 4; ++e)
+#pragma unroll
+          for (int i = 0; i < kM; ++i) out[i][j] += left[i].at[e] * right.at[e];
+      }
+    }
+  }
+
+  // out[i][...] += the sum over t of scores[y + 16 i][t] * rows[t][...].
+  static __device__ void accumulate(const float* scores, const float* rows, Out& out) {
+    const int x = tile_x(), y = tile_y();
+#pragma unroll 1
+    for (int t = 0; t < kColumns; t += 8) {
+#pragma unroll
+      for (int half = 0; half < 8; half += 4) {
+        const float* lefts = scores + piece_at<kColumns>(y, (t + half) / 4);
+        Piece left[kM];
+#pragma unroll
+        for (int i = 0; i < kM; ++i) left[i] = read_piece(lefts + kDown * kColumns * i);
+#pragma unroll
+        for (int e = half; e < half + 4; ++e) {
+          const float* rights = rows + t * kWidth + piece_at<kWidth>(e, x);
+#pragma unroll
+          for (int j = 0; j < kOut; j += 4) {
+            const Piece right = read_piece(rights + kAcross * j);
+#pragma unroll
+            for (int i = 0; i < kM; ++i)
+#pragma unroll
+              for (int f = 0; f < 4; ++f) out[i][j + f] += left[i].at[e - half] * right.at[f];
+          }
+        }
+      }
+    }
+  }
+
+  // This thread's scores, where accumulate() finds them once the warp has met.
+  static __device__ void put(const Scores& values, float* scores) {
+    const int x = tile_x(), y = tile_y();
+#pragma unroll
+    for (int i = 0; i < kM; ++i)
+#pragma unroll
+      for (int j = 0; j < kN; ++j)
+        scores[kDown * kColumns * i + piece_at<kColumns>(y, x / 4 + 2 * j) + x % 4] = values[i][j];
+  }
+
+  // Takes this thread's scores between different sequences out. `rows` and `columns` are left in the sample.
+  static __device__ void hide_others(const TokenSegments& segments, int first_row, int first_column, int rows,
+                                     int columns, Scores& scores) {
+    int begins[kN];
+#pragma unroll
+    for (int j = 0; j < kN; ++j) {
+      const int column = tile_x() + kAcross * j;
+      begins[j] = column < columns ? static_cast<int>(segments.begin(first_column + column)) : -1;
+    }
+#pragma unroll
+    for (int i = 0; i < kM; ++i) {
+      const int row = tile_y() + kDown * i;
+      const int own = row < rows ? static_cast<int>(segments.begin(first_row + row)) : -1;
+#pragma unroll
+      for (int j = 0; j < kN; ++j)
+        if (own < 0 || begins[j] != own) scores[i][j] = -INFINITY;
+    }
+  }
+
+  // Takes out keys that are not seen where rows are queries; nothing is done to a tile of which all is seen.
+  static __device__ void hide_unseen_columns(const AttentionShape& shape, int first, int key, int keys,
+                                             Scores& scores) {
+    if (seen_from(shape, first, keys, key) >= kColumns) return;  // the first query sees least
+#pragma unroll
+    for (int i = 0; i < kM; ++i) {
+      const int seen = seen_from(shape, first + tile_y() + kDown * i, keys, key);
+#pragma unroll
+      for (int j = 0; j < kN; ++j)
+        if (tile_x() + kAcross * j >= seen) scores[i][j] = -INFINITY;
+    }
+  }
+  // The same where rows are keys, and queries from `length` on.
+  static __device__ void hide_unseen_rows(const AttentionShape& shape, int query, int key, int keys,
+                                          Scores& scores) {
+    const int queries = static_cast<int>(shape.length) - query;
+    if (queries >= kColumns && seen_from(shape, query, keys, key) >= kRows) return;
+#pragma unroll
+    for (int j = 0; j < kN; ++j) {
+      const int column = tile_x() + kAcross * j,
+                seen = column < queries ? seen_from(shape, query + column, keys, key) : 0;
+#pragma unroll
+      for (int i = 0; i < kM; ++i)
+        if (tile_y() + kDown * i >= seen) scores[i][j] = -INFINITY;
+    }
+  }
+
+  // This thread's outputs to memory; row y + 16 i times scale[i].
+  template <typename A>
+  static __device__ void store_rows(const Out& values, const float (&scale)[kM], A* to, int64_t to_row,
+                                    int64_t rows, int64_t size) {
+#pragma unroll
+    for (int i = 0; i < kM; ++i) {
+      const int row = tile_y() + kDown * i;
+      if (row >= rows) continue;
+#pragma unroll
+      for (int j = 0; j < kOut; j += 4) {
+        const int c = 4 * tile_x() + kAcross * j;
+        A* place = to + row * to_row + c;
+        Floats<4> x;
+#pragma unroll
+        for (int e = 0; e < 4; ++e) x[e] = values[i][j + e] * scale[i];
+        if (size % 4 == 0) {
+          if (c < size) store<4>(place, x);
+          continue;
+        }
+#pragma unroll
+        for (int e = 0; e < 4; ++e)
+          if (c + e < size) store_one(place + e, x[e]);
+      }
+    }
+  }
+
+  static __device__ void fill(float value, float (&all)[kM]) {
+#pragma unroll
+    for (int i = 0; i < kM; ++i) all[i] = value;
+  }
+
+  // f(j, multiplier) of a query's keys x + 8 j, or f(i, multiplier) of its keys y + 16 i; `key` is the tile's first.
+  template <typename F>
+  static __device__ void multiply_columns(const ProbabilityMask& mask, int query, int key, F f) {
+    const auto even = [&](int j, float m) { f(2 * j, m); };
+    const auto odd = [&](int j, float m) { f(2 * j + 1, m); };
+    mask.sixteen_apart<kN / 2>(query, key, tile_x(), even);
+    mask.sixteen_apart<kN / 2>(query, key, tile_x() + kAcross, odd);
+  }
+  template <typename F>
+  static __device__ void multiply_rows(const ProbabilityMask& mask, int query, int key, F f) {
+    mask.sixteen_apart<kM>(query, key, tile_y(), f);
   }
 };
 
-// Calls f<A, Tiling>() for the dtype and the head size.
+// Tiles of both passes for heads of a width. A block has at most 99 KiB, which all devices have, so that bits depend on
+// none; where it can, a thread has 8 x 8 outputs, for which 16 loads feed 256 multiply-adds.
+template <int kWidth>
+struct Tilings;
+template <>
+struct Tilings<32> {
+  using Forward = Tiling<32, 8, 8>;
+  using Backward = Tiling<32, 4, 8>;
+};
+template <>
+struct Tilings<64> {
+  using Forward = Tiling<64, 8, 8>;
+  using Backward = Tiling<64, 4, 8>;
+};
+template <>
+struct Tilings<128> {
+  using Forward = Tiling<128, 4, 4>;
+  using Backward = Tiling<128, 2, 4>;
+};
+template <>
+struct Tilings<256> {
+  using Forward = Tiling<256, 2, 2>;
+  using Backward = Tiling<256, 1, 4>;
+};
+
+// Calls f<A, Tilings>() for the dtype and the head size.
 template <typename F>
 auto with_tiling(const OpView& view, DType dtype, const char* kind, F f) {
   const int64_t size = view.attributes().integer("head_size");
   check_tiled_head(size, kind);
   return with_activation_type(dtype, kind, [&]<typename A>() {
-    if (size <= 32) return f.template operator()<A, Tiling<4, 2>>();
-    if (size <= 64) return f.template operator()<A, Tiling<4, 4>>();
-    if (size <= 128) return f.template operator()<A, Tiling<4, 8>>();
+    if (size <= 32) return f.template operator()<A, Tilings<32>>();
+    if (size <= 64) return f.template operator()<A, Tilings<64>>();
+    if (size <= 128) return f.template operator()<A, Tilings<128>>();
     static_assert(kLargestTiledHead == 256);
-    return f.template operator()<A, Tiling<2, 16>>();
+    return f.template operator()<A, Tilings<256>>();
   });
 }
 

@@ -37,6 +37,9 @@ class DropoutMask {
   __device__ bool active() const { return threshold_ > 0; }
   __device__ float scale() const { return scale_; }
   __device__ float multiplier(bool kept) const { return kept ? scale_ : 0.0f; }
+  // The words of one block, and what an element of such a word is multiplied by.
+  __device__ std::array<uint32_t, 4> words(uint64_t block) const { return random_block(key_, block); }
+  __device__ float multiplier_of(uint32_t word) const { return multiplier(word >= threshold_); }
   // As random_word, but with no array to be indexed while the kernel runs, which would cost local memory.
   __device__ bool keeps(uint64_t element) const {
     return keeps_of_block(element / 64 * 16 + element % 16) >> (element % 64 / 16) & 1;

@@ -18,13 +18,21 @@ namespace {
 
 constexpr unsigned kLanes = 32;
 
+struct Copy {
+  void* to;
+  const void* from;
+  std::size_t bytes;
+  unsigned group;
+};
+
 struct Thread {
   enum State { kReady, kWaitsForWarp, kWaitsForBlock, kDone };
 
   State state = kReady;
   Where where;  // it waits
   std::unique_ptr<Fiber> fiber;
-  unsigned exchanges = 0, barriers = 0, meetings = 0;
+  unsigned exchanges = 0, barriers = 0, meetings = 0, groups = 0;
+  std::vector<Copy> copies = {};  // that are under way
 };
 
 struct Warp {
@@ -130,6 +138,7 @@ void run_thread(unsigned index) {
   }
   thread.fiber->resume();
   if (!thread.fiber->ended()) return;
+  if (!thread.copies.empty()) fail("a thread ends before copies into the block's memory do");
   thread.state = Thread::kDone;
   if (!watches_races())
     idle.push_back(std::move(thread.fiber));
@@ -266,6 +275,19 @@ const uint64_t* exchange(uint64_t mine, Where where) {
   slots[lane()] = mine;
   wait(Thread::kWaitsForWarp, where, nullptr);  // CUDA promises nothing of the memory that lanes have written
   return slots;
+}
+
+void copy_later(void* to, const void* from, std::size_t bytes) {
+  std::memset(to, 0xFF, bytes);
+  running().copies.push_back({to, from, bytes, running().groups});
+}
+void commit_copies() { ++running().groups; }
+void wait_for_copies(unsigned groups) {
+  Thread& thread = running();
+  const auto waits = [&](const Copy& copy) { return copy.group + groups < thread.groups; };
+  for (const Copy& copy : thread.copies)
+    if (waits(copy)) std::memcpy(copy.to, copy.from, copy.bytes);
+  std::erase_if(thread.copies, waits);
 }
 
 }  // namespace recollect::emulation

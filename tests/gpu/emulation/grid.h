@@ -49,6 +49,11 @@ unsigned lane();
 // Gives 8 bytes to the other lanes, and returns theirs, in order of lanes; good until the next exchange but
 // one. Orders nothing else that lanes read and write, as CUDA's shuffles do not.
 const uint64_t* exchange(uint64_t mine, Where where);
+// A copy of the running thread's into its block's memory: until the thread waits for the group that it commits the copy
+// with, there are NaNs; no thread may end before. A wait leaves out the last `groups` that were committed.
+void copy_later(void* to, const void* from, std::size_t bytes);
+void commit_copies();
+void wait_for_copies(unsigned groups);
 
 }  // namespace recollect::emulation
 

@@ -37,6 +37,9 @@ using dim3 = recollect::emulation::Dim3;
 struct alignas(8) float2 {
   float x, y;
 };
+struct alignas(16) float4 {
+  float x, y, z, w;
+};
 struct alignas(8) uint2 {
   uint32_t x, y;
 };
