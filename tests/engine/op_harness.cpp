@@ -358,6 +358,18 @@ double root_mean_square(const Numbers& numbers) {
   return numbers.empty() ? 0 : std::sqrt(squares / static_cast<double>(numbers.size()));
 }
 
+int64_t longest_sum(const OpCase& c) {
+  int64_t terms = 1;
+  for (const ValueSpec& input : c.inputs)
+    for (int i = 0; i < input.shape.rank(); ++i) terms = std::max(terms, input.shape[i]);
+  return terms;
+}
+
+double size_of_accumulator(const OpCase& c, const CaseData& data, std::size_t i) {
+  const auto start = data.accumulators.find(static_cast<int>(i));
+  return c.accumulate && start != data.accumulators.end() ? root_mean_square(start->second) : 0;
+}
+
 void expect_close(const Numbers& got, const Numbers& want, double tolerance, const std::string& what,
                   double scale) {
   ASSERT_EQ(got.size(), want.size()) << what;

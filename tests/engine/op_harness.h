@@ -88,6 +88,12 @@ std::vector<Numbers> run_case(const OpCase& c, const CaseData& data, const Kerne
 
 double root_mean_square(const Numbers& numbers);
 
+// No sum of an op has more terms than the longest extent of what it reads, but for sums of everything, which are double.
+int64_t longest_sum(const OpCase& c);
+// Of what output `i` is added to, the root mean square; 0 where it is overwritten. A sum is as exact as what is added to it,
+// however near to zero that brings it.
+double size_of_accumulator(const OpCase& c, const CaseData& data, std::size_t i);
+
 // Every element of `got` lies within `tolerance` of `want`, relative to the largest of its own size, the root
 // mean square of `want`, and `scale`.
 void expect_close(const Numbers& got, const Numbers& want, double tolerance, const std::string& what,

@@ -57,4 +57,26 @@ inline double result_bound(DType dtype, int64_t terms, double roundings = 1, dou
   return roundings * unit_roundoff(dtype) + result_bound(DType::kF32, terms, 0, condition);
 }
 
+// Sums of a GPU's tensor cores. An instruction multiplies exactly and adds `step` products to what has been summed: all are
+// brought to the exponent of the largest, and what lies below its last bit is cut off (Fasi et al., "Numerical behavior of
+// NVIDIA tensor cores", 2021). The largest is of the size of the sum; what is cut off is at most one `unit` of it, evenly
+// spread, and its sign is that of the term. So a sum of n products has n cuts, and one more with each step.
+struct TensorCoreSums {
+  double unit;
+  int64_t step;
+};
+inline constexpr TensorCoreSums kSumsOf16Bits{0x1p-23, 16}, kSumsOfTf32{0x1p-23, 8},
+    // Hopper's keep the highest 14 bits (DeepSeek-AI, "DeepSeek-V3 Technical Report", 2024, section 3.5.2).
+    kSumsOfFloat8{0x1p-13, 32};
+
+inline double result_bound(const TensorCoreSums& sums, int64_t products) {
+  const int64_t cuts = products + (products + sums.step - 1) / sums.step;
+  return kDeviations * sums.unit * std::sqrt(static_cast<double>(cuts) / 3);
+}
+
+// TF32 has 11 bits: each operand of a product is rounded to them, whose errors are added as squares, as products are.
+inline double tf32_bound(int64_t products) {
+  return kDeviations * 0x1p-11 * std::sqrt(2.0 / 3) + result_bound(kSumsOfTf32, products);
+}
+
 }  // namespace recollect::test

@@ -170,14 +170,6 @@ TEST(BiasDropoutAdd, HandsItsGradientDownWithoutDropout) {
   }
 }
 
-// No sum of an op has more terms than the longest extent of what it reads, but for sums of everything, which are double.
-int64_t longest_sum(const OpCase& c) {
-  int64_t terms = 1;
-  for (const ValueSpec& input : c.inputs)
-    for (int i = 0; i < input.shape.rank(); ++i) terms = std::max(terms, input.shape[i]);
-  return terms;
-}
-
 class Parity : public ::testing::TestWithParam<OpCase> {
  protected:
   // Compares `kernels` in `precision` with the reference in double on the same, rounded inputs.
@@ -188,13 +180,8 @@ class Parity : public ::testing::TestWithParam<OpCase> {
     const std::vector<Numbers> got = run_case(c, data, kernels, precision);
     const double bound = result_bound(precision.activation, longest_sum(c), c.bf16_roundings, c.condition);
     ASSERT_EQ(got.size(), want.size());
-    for (std::size_t i = 0; i < want.size(); ++i) {
-      // A sum is as exact as what is added to it, however near to zero that brings it.
-      const auto start = data.accumulators.find(static_cast<int>(i));
-      const double scale =
-          c.accumulate && start != data.accumulators.end() ? root_mean_square(start->second) : 0;
-      expect_close(got[i], want[i], bound, "output " + std::to_string(i), scale);
-    }
+    for (std::size_t i = 0; i < want.size(); ++i)
+      expect_close(got[i], want[i], bound, "output " + std::to_string(i), size_of_accumulator(c, data, i));
   }
 };
 

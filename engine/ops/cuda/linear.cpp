@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/core/arena.h"
+#include "engine/ops/cuda/bias_of_rows.h"
 #include "engine/ops/cuda/gemm.h"
 #include "engine/ops/cuda/gemm_gelu.h"
 #include "engine/ops/cuda/gemm_sums.h"
@@ -31,6 +32,44 @@ class Product : public Kernel {
 
  private:
   Gemm gemm_;
+};
+
+// A product of 16 bits whose rows are not whole vectors, as a classifier's are, with its bias.
+class ProductThenBias : public Kernel {
+ public:
+  ProductThenBias(GemmShape shape, Libraries* libraries)
+      : gemm_(in_float(shape), libraries), width_(shape.n), elements_(shape.m * shape.n) {}
+  static bool suits(const GemmShape& shape) {
+    return shape.biased && size_of(shape.out) == 2 && shape.n % (16 / 2) != 0;
+  }
+
+  std::size_t workspace_bytes() const override {
+    return product_at() + sizeof(float) * static_cast<std::size_t>(elements_);
+  }
+
+  bool overwrites_to_prepare() const override { return true; }
+  void prepare(const KernelArgs& args) override {
+    gemm_.prepare(args.in[0].data, args.in[1].data, product(args), args.workspace, args.stream);
+  }
+
+  void run(const KernelArgs& args) override {
+    gemm_.run(args.in[0].data, args.in[1].data, product(args), nullptr, false, args.workspace, args.stream);
+    add_bias_of_rows(product(args), args.in[2].as<float>(), width_, args.out[0], args.stream);
+  }
+
+ private:
+  static GemmShape in_float(GemmShape shape) {
+    shape.out = DType::kF32;
+    shape.biased = false;
+    return shape;
+  }
+  std::size_t product_at() const { return aligned(gemm_.workspace_bytes()); }
+  float* product(const KernelArgs& args) const {
+    return reinterpret_cast<float*>(args.workspace + product_at());
+  }
+
+  Gemm gemm_;
+  int64_t width_, elements_;
 };
 
 // Blocks of rows of x, one after the other: one product's algorithm, tried on the first block.
@@ -195,7 +234,9 @@ class WeightAndBiasGradient : public Kernel {
 };
 
 KernelPointer make_linear(const OpView& view, Libraries* libraries) {
-  return std::make_unique<Product>(shape_of_linear(view), libraries);
+  const GemmShape shape = shape_of_linear(view);
+  if (ProductThenBias::suits(shape)) return std::make_unique<ProductThenBias>(shape, libraries);
+  return std::make_unique<Product>(shape, libraries);
 }
 
 KernelPointer make_linear_gelu(const OpView& view, Libraries* libraries) {
