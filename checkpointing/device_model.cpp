@@ -47,7 +47,9 @@ std::map<std::string, RateCurve, std::less<>> hopper_attention() {
 // replayed as a graph takes 4.6 us whatever it does, by the many small ones of a large encoder at a small batch. Passes over memory are taken to
 // reach 3.5 of the data sheet's 4.8 TB/s. fp16 is as bf16; of FP8 it has twice bf16, taken to be reached as bf16's is. f32
 // products run outside the tensor cores unless device.tf32 asks for them: 67 TFLOP/s by the data sheet, of which 50 is a
-// guess, and f32 attention, our own kernel, what the step of that encoder then leaves for it. f64: 67 TFLOP/s, data sheet.
+// guess. f32 attention, our own kernel, has not been timed: its instructions, with dropout, are 0.71 multiply-adds, of which a
+// multiprocessor starts four a clock at 1.75 GHz, and four fifths of that are taken to be reached; forward and backward make
+// nine products where seven are counted. f64: 67 TFLOP/s, data sheet.
 // NVLink 4: 450 GB/s each way by the data sheet; all-gathers on eight ranks reach about 370. PCIe
 // 5 x16: 63 GB/s in theory, about 55 reached, each way. The host's memory: two sockets of eight channels of DDR5-4800, 614
 // GB/s by the data sheet, shared by eight ranks, of which three quarters are taken to be reached. Disk: one PCIe 5 NVMe drive a
@@ -58,7 +60,7 @@ DeviceModel h200() {
           .gemm_bf16 = 620e12,
           .gemm_f64 = 67e12,
           .gemm_fp8 = 1240e12,
-          .attention_f32 = 8.6e12,
+          .attention_f32 = 26e12,
           .attention_bf16 = 420e12,
           .vector_flops = 60e12,
           .memory_bandwidth = 3.5e12,
