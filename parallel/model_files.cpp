@@ -2,45 +2,18 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstring>
-#include <numbers>
 #include <set>
+#include <type_traits>
 
 #include "engine/core/error.h"
-#include "engine/core/philox.h"
+#include "engine/core/normals.h"
+#include "engine/ops/cpu_level.h"
 #include "parallel/lora.h"
 
 namespace recollect {
 
 namespace {
-
-constexpr uint32_t kInitLayer = 0xfffffd;  // RandomKey::layer of weight initialisation
-
-// Standard normals of elements 4 * block ... 4 * block + 3: Box-Muller on the four words of one Philox block.
-std::array<double, 4> normals(uint64_t seed, uint64_t parameter, uint64_t block) {
-  const auto words = philox4x32({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32),
-                                 kInitLayer << 8, static_cast<uint32_t>(parameter)},
-                                static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32));
-  std::array<double, 4> out{};
-  for (int i = 0; i < 4; i += 2) {
-    const double radius = std::sqrt(-2.0 * std::log((words[i] + 0.5) * 0x1p-32));
-    const double angle = 2.0 * std::numbers::pi * ((words[i + 1] + 0.5) * 0x1p-32);
-    out[i] = radius * std::cos(angle);
-    out[i + 1] = radius * std::sin(angle);
-  }
-  return out;
-}
-
-// Uniform in (-1, 1), likewise.
-std::array<double, 4> uniforms(uint64_t seed, uint64_t parameter, uint64_t block) {
-  const auto words = philox4x32({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32),
-                                 kInitLayer << 8, static_cast<uint32_t>(parameter)},
-                                static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32));
-  std::array<double, 4> out{};
-  for (int i = 0; i < 4; ++i) out[i] = 2 * ((words[i] + 0.5) * 0x1p-32) - 1;
-  return out;
-}
 
 std::string shape_text(const std::vector<int64_t>& shape) {
   std::string text = "[";
@@ -160,21 +133,33 @@ std::vector<std::vector<std::string>> find_adapter_tensors(const Model& model, c
   return names;
 }
 
-void draw_row(const Parameter& p, uint64_t place, int64_t row, int64_t first_column, int64_t columns,
-              uint64_t seed, double* out) {
+template <typename T>
+void draw(const Parameter& p, uint64_t place, int64_t row, int64_t first_column, int64_t columns,
+          uint64_t seed, T* out) {
+  const DrawKey key{.seed = seed, .place = place};
+  if (p.init == Parameter::Init::kZero || p.init == Parameter::Init::kOne) {
+    std::fill_n(out, columns, p.init == Parameter::Init::kOne ? T{1} : T{0});
+    return;
+  }
+  const auto first = static_cast<uint64_t>((p.drawn_behind + row) * p.columns + first_column);
+  if constexpr (std::is_same_v<T, float>) {
+    if (p.init == Parameter::Init::kNormal)
+      return cpu_level().draw_normals(key, first, columns, p.init_std, out);
+  }
   uint64_t block = ~uint64_t{0};
   std::array<double, 4> drawn{};
   for (int64_t c = 0; c < columns; ++c) {
-    const uint64_t element = (p.drawn_behind + row) * p.columns + first_column + c;
-    if (p.init == Parameter::Init::kNormal && element / 4 != block)
-      drawn = normals(seed, place, block = element / 4);
-    if (p.init == Parameter::Init::kUniform && element / 4 != block)
-      drawn = uniforms(seed, place, block = element / 4);
-    out[c] = p.init == Parameter::Init::kZero  ? 0.0
-             : p.init == Parameter::Init::kOne ? 1.0
-                                               : p.init_std * drawn[element % 4];
+    const uint64_t element = first + static_cast<uint64_t>(c);
+    if (element / 4 != block) {
+      block = element / 4;
+      drawn = p.init == Parameter::Init::kNormal ? normals(key, block) : uniforms(key, block);
+    }
+    out[c] = static_cast<T>(p.init_std * drawn[element % 4]);
   }
 }
+
+template void draw(const Parameter&, uint64_t, int64_t, int64_t, int64_t, uint64_t, float*);
+template void draw(const Parameter&, uint64_t, int64_t, int64_t, int64_t, uint64_t, double*);
 
 std::vector<uint64_t> drawn_places(const std::vector<Parameter>& parameters) {
   std::vector<uint64_t> places;

@@ -20,8 +20,10 @@ std::vector<std::vector<std::string>> find_adapter_tensors(const Model& model, c
 
 // Which place of the model's each parameter is drawn for: those that are one in another layout have one.
 std::vector<uint64_t> drawn_places(const std::vector<Parameter>& parameters);
-// Some columns of a row of the whole.
-void draw_row(const Parameter& parameter, uint64_t place, int64_t row, int64_t first_column, int64_t columns,
-              uint64_t seed, double* out);
+// `columns` numbers of a row of the whole, from first_column on, and on into the rows behind it where they are more. T:
+// double, or float, which are these numbers rounded.
+template <typename T>
+void draw(const Parameter& parameter, uint64_t place, int64_t row, int64_t first_column, int64_t columns,
+          uint64_t seed, T* out);
 
 }  // namespace recollect

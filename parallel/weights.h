@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -61,6 +60,7 @@ class Weights {
 
  private:
   struct Tile;
+  struct Filling;
   class Saving;
   // Where one parameter lies in the memory, and in the model.
   // Masters and gradients may be the rows of this data rank alone.
@@ -73,13 +73,19 @@ class Weights {
     const SharedTensor& saved(bool gradients) const { return gradients ? gradient : kept; }
   };
   std::unique_ptr<SafetensorsWriter> declare(const std::string& path, bool gradients) const;
-  // Numbers of this rank's rows first ... first + count - 1, which are zeros before.
-  using FillRows = std::function<void(int64_t first, int64_t count, double* out)>;
-  void write_rows(std::size_t index, const FillRows& fill) const;
-  void initialize_one(std::size_t index, uint64_t seed) const;
+  // Whether one of its places is f64.
+  bool is_wide(std::size_t index) const;
+  // A parameter's rows by `fill`, which can make floats and doubles; by one that makes T, which are doubles where it is wide.
+  template <typename Fill>
+  void write_rows(Filling& filling, std::size_t index, const Fill& fill) const;
+  template <typename T, typename Fill>
+  void write_rows_as(Filling& filling, std::size_t index, const Fill& fill) const;
+  void initialize_one(Filling& filling, std::size_t index, uint64_t seed) const;
   // `names`: of its tensors in the source.
-  void load_one(std::size_t index, const SafetensorsSet& source, const std::vector<std::string>& names) const;
-  void load_transposed(std::size_t index, const SafetensorsSet& source,
+  void load_one(Filling& filling, std::size_t index, const SafetensorsSet& source,
+                const std::vector<std::string>& names) const;
+  template <typename T>
+  void load_transposed(Filling& filling, std::size_t index, const SafetensorsSet& source,
                        const std::vector<std::string>& names) const;
 
   const Model& model_;

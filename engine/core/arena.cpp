@@ -2,9 +2,14 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <string>
+#include <system_error>
+#include <thread>
+#include <vector>
 
 #include "engine/core/byte_count.h"
 #include "engine/core/error.h"
@@ -18,6 +23,26 @@ constexpr std::size_t kHugePage = std::size_t{2} << 20;
 constexpr std::size_t kGuard = 65536;
 
 std::size_t whole_pages(std::size_t bytes) { return (bytes + kGuard - 1) / kGuard * kGuard; }
+
+// The system clears pages no faster than one thread of it asks for them. Returns the reason where some cannot be had, or 0.
+int populate(std::byte* memory, std::size_t bytes) {
+  constexpr std::size_t kAtOnce = std::size_t{64} << 20;  // of a thread
+  std::atomic<std::size_t> next{0};
+  std::atomic<int> failed{0};
+  const auto work = [&] {
+    for (std::size_t at = next.fetch_add(kAtOnce); at < bytes; at = next.fetch_add(kAtOnce))
+      if (madvise(memory + at, std::min(kAtOnce, bytes - at), MADV_POPULATE_WRITE) != 0) failed = errno;
+  };
+  std::vector<std::jthread> threads;
+  const std::size_t most = std::min<std::size_t>(std::thread::hardware_concurrency(), bytes / (4 * kAtOnce));
+  try {
+    while (threads.size() + 1 < most) threads.emplace_back(work);
+  } catch (const std::system_error&) {  // no more threads: those that there are do it
+  }
+  work();
+  threads.clear();
+  return failed;
+}
 
 void unmap(std::byte* base, std::size_t bytes) { munmap(base - kGuard, whole_pages(bytes) + 2 * kGuard); }
 
@@ -43,7 +68,7 @@ Arena::Arena(std::size_t bytes) {
                 kLess);
   memory_ = {static_cast<std::byte*>(memory), Deleter{bytes, unmap}};
   if (bytes >= kHugePage) madvise(memory, bytes, MADV_HUGEPAGE);  // fewer page-table misses; advice only
-  if (madvise(memory, bytes, MADV_POPULATE_WRITE) != 0 && errno == ENOMEM)
+  if (populate(static_cast<std::byte*>(memory), bytes) == ENOMEM)
     throw Error(ExitCode::kDeviceMemory,
                 "the system has no " + byte_count(bytes) + " of memory left for an arena", kLess);
 }

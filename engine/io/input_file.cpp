@@ -112,6 +112,10 @@ void InputFile::read_at(uint64_t offset, std::span<std::byte> bytes) const {
   }
 }
 
+void InputFile::will_read(uint64_t offset, uint64_t bytes) const {
+  ::posix_fadvise(descriptor_, static_cast<off_t>(offset), static_cast<off_t>(bytes), POSIX_FADV_WILLNEED);
+}
+
 std::string InputFile::text(uint64_t most) const {
   std::string text(std::min(most, size_), '\0');
   read_at(0, std::as_writable_bytes(std::span(text)));

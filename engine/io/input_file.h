@@ -25,6 +25,8 @@ class InputFile {
   // Fills `bytes` from `offset` on, which lies inside size(). From any thread; allocates nothing. Error
   // kInput with the file and the offset that it has no more; kStorage where the disk refuses to read it.
   void read_at(uint64_t offset, std::span<std::byte> bytes) const;
+  // Asks the system to have these bytes in memory when they are read; advice only.
+  void will_read(uint64_t offset, uint64_t bytes) const;
   // The first `most` bytes, or all where there are fewer.
   std::string text(uint64_t most = std::numeric_limits<uint64_t>::max()) const;
 

@@ -24,12 +24,15 @@ void read_converted(const InputFile& file, uint64_t offset, T* destination, std:
   if constexpr (std::is_same_v<Source, T>) {
     file.read_at(offset, std::as_writable_bytes(std::span(destination, count)));
   } else {
-    std::array<Source, (32 << 10) / sizeof(Source)> part{};
+    std::array<Source, (64 << 10) / sizeof(Source)> part;
     for (std::size_t done = 0; done < count;) {
       const std::span<Source> some = std::span(part).first(std::min(part.size(), count - done));
       file.read_at(offset + done * sizeof(Source), std::as_writable_bytes(some));
-      destination = std::transform(some.begin(), some.end(), destination,
-                                   [](Source value) { return static_cast<T>(value); });
+      const Source* const from = some.data();
+      const auto n = static_cast<std::ptrdiff_t>(some.size());
+#pragma omp simd
+      for (std::ptrdiff_t i = 0; i < n; ++i) destination[i] = static_cast<T>(from[i]);
+      destination += n;
       done += some.size();
     }
   }
@@ -89,6 +92,11 @@ void SafetensorsFile::read_as(const TensorEntry& entry, T* destination, int64_t 
     default:
       refuse_dtype(path(), entry);
   }
+}
+
+void SafetensorsFile::will_read(const TensorEntry& entry) const {
+  if (entry.dtype)
+    file_.will_read(entry.offset, static_cast<uint64_t>(entry.elements()) * size_of(*entry.dtype));
 }
 
 template void SafetensorsFile::read_as(const TensorEntry&, float*, int64_t, int64_t) const;

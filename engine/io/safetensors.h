@@ -40,6 +40,7 @@ class SafetensorsFile {
   template <typename T>
   void read_as(const TensorEntry& entry, T* destination, int64_t first_row = 0,
                int64_t rows = kAllRows) const;
+  void will_read(const TensorEntry& entry) const;  // as InputFile's
 
  private:
   InputFile file_;
@@ -66,6 +67,7 @@ class SafetensorsSet {
   const TensorEntry& at(std::string_view name) const;
   template <typename T>
   void read_as(std::string_view name, T* destination, int64_t first_row = 0, int64_t rows = kAllRows) const;
+  void will_read(std::string_view name) const;
 
  private:
   void open_index(const std::string& path);

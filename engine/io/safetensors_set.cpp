@@ -152,6 +152,11 @@ void SafetensorsSet::read_as(std::string_view name, T* destination, int64_t firs
   file.read_as(file.at(name), destination, first_row, rows);
 }
 
+void SafetensorsSet::will_read(std::string_view name) const {
+  const SafetensorsFile& file = file_of(name);
+  file.will_read(file.at(name));
+}
+
 template void SafetensorsSet::read_as(std::string_view, float*, int64_t, int64_t) const;
 template void SafetensorsSet::read_as(std::string_view, double*, int64_t, int64_t) const;
 

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "engine/core/normals.h"
 #include "engine/ops/cpu_isa.h"
 #include "engine/ops/vocabulary_reduction.h"
 #include "engine/runtime/kernel.h"
@@ -15,6 +16,8 @@ struct CpuLevel {
   CpuIsa isa = CpuIsa::kBaseline;                                                           // never kAuto
   void (*register_kernels)(KernelTable& table, VocabularyReduction* vocabulary) = nullptr;  // as in ops.h
   std::string (*instruction_set)() = nullptr;                                               // as in ops.h
+  // As in cpu/draw_normals.h; the same bits at every level.
+  void (*draw_normals)(const DrawKey& key, uint64_t first, int64_t count, double scale, float* out) = nullptr;
 };
 
 // Those of this program, by rising isa.

@@ -11,6 +11,7 @@ class CpuDevice final : public Device {
  public:
   std::string name() const override { return "cpu"; }
   Arena reserve(MemorySpace, std::size_t bytes) override { return Arena(bytes); }
+  bool is_addressable(MemorySpace) const override { return true; }
   void write(void* to, const void* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }
   void read(void* to, const void* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }
   std::unique_ptr<Streams> make_streams(StreamOps ops) override {

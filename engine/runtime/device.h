@@ -23,6 +23,9 @@ class Device {
   // kDeviceMemory or kHostMemory where there is not so much.
   virtual Arena reserve(MemorySpace space, std::size_t bytes) = 0;
 
+  // Whether the host reads and writes that arena by its addresses, from any thread.
+  virtual bool is_addressable(MemorySpace space) const { return space == MemorySpace::kHost; }
+
   // Between ordinary host memory and an address of either arena; done on return.
   virtual void write(void* to, const void* from, std::size_t bytes) = 0;
   virtual void read(void* to, const void* from, std::size_t bytes) = 0;

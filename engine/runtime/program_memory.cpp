@@ -150,6 +150,12 @@ void ProgramMemory::write(const SharedTensor& to, const void* from, std::size_t 
     device_.write(arena(to.space).at(to.offset + offset), from, bytes);
 }
 
+std::byte* ProgramMemory::writable(const SharedTensor& to) const {
+  if (to.space == MemorySpace::kDisk || !device_.is_addressable(to.space)) return nullptr;
+  news_ = true;
+  return arena(to.space).at(to.offset);
+}
+
 void ProgramMemory::read(void* to, const SharedTensor& from, std::size_t offset, std::size_t bytes) const {
   check_within(from, offset, bytes);
   if (from.space == MemorySpace::kDisk)

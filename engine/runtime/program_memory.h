@@ -68,6 +68,8 @@ class ProgramMemory {
   // values, and is made once, is to be made anew after a write.
   void write(const SharedTensor& to, const void* from, std::size_t offset, std::size_t bytes) const;
   void read(void* to, const SharedTensor& from, std::size_t offset, std::size_t bytes) const;
+  // Where the host writes it by address, which counts as a write; null where it cannot.
+  std::byte* writable(const SharedTensor& to) const;
 
   // Whether such a value was written since the last call, or this is the first one.
   bool take_news() { return std::exchange(news_, false); }

@@ -68,12 +68,9 @@ class BeginningState {
  private:
   template <typename T>
   void draw(std::size_t parameter, int64_t first_row, const Rectangle& place, T* to) const {
-    std::vector<double> line(static_cast<std::size_t>(place.columns));
-    for (int64_t r = 0; r < place.rows; ++r, to += place.columns) {
-      draw_row(model_.parameters[parameter], drawn_[parameter], first_row + place.row + r, place.column,
-               place.columns, seed_, line.data());
-      std::transform(line.begin(), line.end(), to, [](double value) { return static_cast<T>(value); });
-    }
+    for (int64_t r = 0; r < place.rows; ++r, to += place.columns)
+      recollect::draw(model_.parameters[parameter], drawn_[parameter], first_row + place.row + r,
+                      place.column, place.columns, seed_, to);
   }
 
   template <typename T>

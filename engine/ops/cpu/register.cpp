@@ -1,6 +1,7 @@
 // Every op kind of engine/ops/ops.h has its kernel on CPUs.
 #include "engine/ops/cpu/amx_tile.h"
 #include "engine/ops/cpu/dot_speed.h"
+#include "engine/ops/cpu/draw_normals.h"
 #include "engine/ops/cpu/kernels.h"
 #include "engine/ops/cpu_level.h"
 #include "engine/ops/ops.h"
@@ -58,7 +59,7 @@ const CpuLevel& level() {
 #else
   constexpr CpuIsa kIsa = CpuIsa::kBaseline;
 #endif
-  static constexpr CpuLevel kLevel = {kIsa, register_kernels, instruction_set};
+  static constexpr CpuLevel kLevel = {kIsa, register_kernels, instruction_set, draw_normals};
   return kLevel;
 }
 
