@@ -2,12 +2,14 @@
 // tensors of their own, names with and without the family's prefix.
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <map>
 #include <numeric>
 
 #include "comm/collective_ops.h"
 #include "engine/ops/ops.h"
 #include "parallel/layers.h"
+#include "parallel/model_files.h"
 #include "parallel/weights.h"
 #include "tests/comm/ranks.h"
 #include "tests/engine/expect_error.h"
@@ -216,6 +218,68 @@ TEST(WeightNames, MayLackThePrefixAndBeMissingWhereTheFamilySaysSo) {
   rank.weights().load(SafetensorsSet(write_source(folder, false, "family.", {"wte"})), 7);
   EXPECT_EQ(rank.held("wte", 2, 3), drawn);
   EXPECT_EQ(rank.held("up.weight", 2, 3), expected("up.weight", false, 2, 3));
+}
+
+// A device whose memory the host reaches by copies alone, as GPUs' is.
+class DistantDevice final : public Device {
+ public:
+  std::string name() const override { return device_->name(); }
+  Arena reserve(MemorySpace space, std::size_t bytes) override { return device_->reserve(space, bytes); }
+  void write(void* to, const void* from, std::size_t bytes) override {
+    ++writes;
+    device_->write(to, from, bytes);
+  }
+  void read(void* to, const void* from, std::size_t bytes) override { device_->read(to, from, bytes); }
+  std::unique_ptr<Streams> make_streams(StreamOps ops) override {
+    return device_->make_streams(std::move(ops));
+  }
+  int writes = 0;
+
+ private:
+  std::unique_ptr<Device> device_ = make_cpu_device();
+};
+
+// More than passes through the host's memory at once.
+TEST(WeightRows, AreTheSameInPlaceAndByCopies) {
+  constexpr int64_t kRows = 60'001, kColumns = 333;
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    OpRegistry registry;
+    register_engine_ops(registry);
+    register_comm_ops(registry);
+    Graph graph;
+    LayerBuilder b(graph, registry, {0, 1, false}, dtype, {.sequence_length = 4});
+    b.vocabulary_table("wte", kRows, kColumns, 0.5);
+    Model model;
+    model.parameters = b.parameters();
+    Parameter& table = model.parameters.front();
+    table.master = table.value;
+    const std::string name = graph.value(table.value).name;
+    KernelTable kernels;
+    reference::register_kernels(kernels);
+    const Program program = compile(std::move(graph), kernels);
+    const auto self = make_self_communicator();
+    const Mesh mesh(*self, training_axes(1, 1));
+    const auto near = make_cpu_device();
+    DistantDevice distant;
+    ProgramMemory in_place(*near, {&program}), by_copies(distant, {&program});
+    for (const ProgramMemory* memory : {&in_place, &by_copies})
+      Weights(model, program.graph, *memory, mesh, false).initialize(3);
+    const Tensor one = in_place.tensor(name), other = by_copies.tensor(name);
+    EXPECT_EQ(std::memcmp(one.data, other.data, one.bytes()), 0);
+    EXPECT_EQ(distant.writes, dtype == DType::kF32 ? 3 : 2);
+    for (const int64_t row : {int64_t{0}, kRows / 2, kRows - 1}) {
+      double expected[kColumns];
+      draw(table, 0, row, 0, kColumns, 3, expected);
+      for (int64_t c = 0; c < kColumns; ++c) {
+        const auto drawn = static_cast<float>(expected[c]);
+        const int64_t at = row * kColumns + c;
+        if (dtype == DType::kF32)
+          ASSERT_EQ(one.as<float>()[at], drawn);
+        else
+          ASSERT_EQ(one.as<bf16>()[at].bits, bf16(drawn).bits);
+      }
+    }
+  }
 }
 
 }  // namespace
