@@ -58,6 +58,18 @@ class Installed(unittest.TestCase):
         self.assertEqual(output_of(sys.executable, "-m", "recollect", "--version"), said)
         self.assertEqual(subprocess.run([script, "trian"], capture_output=True).returncode, 2)
 
+    def test_values_of_any_kind(self):
+        class Number:  # as NumPy's and PyTorch's numbers are
+            def tolist(self):
+                return 4
+        for settings in ({"training.micro_batch_size": Number()}, {"training.micro_batch_size": 4}):
+            found = self.recollect.estimate(CONFIG, settings).device
+            self.assertEqual(found, self.recollect.estimate({**CONFIG, "training": {"micro_batch_size": Number(), "max_steps": 4}}).device)
+        with self.assertRaisesRegex(TypeError, "data.path: a set is no text"):
+            self.recollect.estimate(CONFIG, {"data.path": {1}})
+        with self.assertRaisesRegex(ValueError, "ranks is 0"):
+            self.train(ranks=0)
+
     def test_estimates(self):
         path = self.folder / "c.json"
         path.write_text(json.dumps(CONFIG))

@@ -104,11 +104,22 @@ def run(words: Sequence[str], names: Names | None = None, asked: str = "") -> st
     return done.stdout
 
 
-def _value(value: Any) -> str:
+def _json(value: Any, path: str) -> str:
+    """Of numbers and paths of any kind, NumPy's among them."""
+    def plain(other: Any) -> Any:
+        if isinstance(other, os.PathLike):
+            return os.fspath(other)
+        if hasattr(other, "tolist"):
+            return other.tolist()
+        raise TypeError(f"{path}: a {type(other).__name__} is no text, number, list or mapping")
+    return json.dumps(value, ensure_ascii=False, default=plain)
+
+
+def _value(value: Any, key: str) -> str:
     """As it stands on the command line, where text needs no quotes."""
     if isinstance(value, (str, os.PathLike)):
         return os.fspath(value)
-    return json.dumps(value, ensure_ascii=False, default=os.fspath)
+    return _json(value, key)
 
 
 def _lines(value: Any, path: str, indent: str, end: str, to: list[tuple[str, str]]) -> None:
@@ -122,7 +133,7 @@ def _lines(value: Any, path: str, indent: str, end: str, to: list[tuple[str, str
         items = [("", inner, f"{path}[{number}]") for number, inner in enumerate(value)]
         brackets = "[]"
     else:
-        to.append((indent + json.dumps(value, ensure_ascii=False, default=os.fspath) + end, path))
+        to.append((indent + _json(value, path) + end, path))
         return
     to.append((indent + brackets[0], path))
     for number, (begin, inner, its_path) in enumerate(items):
@@ -151,7 +162,7 @@ class Names:
 @contextlib.contextmanager
 def words_of(config: Config, overrides: Overrides | None) -> Iterator[tuple[list[str], Names | None]]:
     """The words behind a command. A mapping is a file as long as they are needed, in memory: JSON, which YAML includes."""
-    words = [f"{key}={_value(value)}" for key, value in (overrides or {}).items()]
+    words = [f"{key}={_value(value, key)}" for key, value in (overrides or {}).items()]
     if not isinstance(config, Mapping):
         yield [os.fspath(config), *words], None
         return

@@ -117,6 +117,8 @@ def train(config: Config, overrides: Overrides | None = None, *, ranks: int = 1,
     shows what the program says on its standard output. Raises a RecollectError where the configuration is refused at once,
     else while one iterates. A training of this process that still writes to the same folder is closed first, as where a
     notebook's cell was interrupted and is run again; the files of one that has ended move to the folder's `earlier`."""
+    if ranks < 1:
+        raise ValueError(f"ranks is {ranks}: one at least")
     with contextlib.ExitStack() as resources:
         words, names = resources.enter_context(words_of(config, overrides))
         settings = _settings(run(["config", "show", *words], names))
