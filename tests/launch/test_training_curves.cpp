@@ -77,7 +77,8 @@ TEST(Curves, KnowWhatStepsHeldByLength) {
   add(4, R"("samples": 3, "sequence_length": 48, "memory_peak": 300, "memory_peak_phase": "forward")");
   add(5, R"("samples": 3, "sequence_length": 32, "memory_peak": -1, "memory_peak_phase": "forward")");
   add(6, R"("samples": 3, "sequence_length": 32, "memory_peak": 100)");
-  EXPECT_EQ(curves_json(curves).at("lengths"), nlohmann::json::parse(R"([
+  const nlohmann::json json = curves_json(curves);
+  EXPECT_EQ(json.at("lengths"), nlohmann::json::parse(R"([
     {"length": 48, "samples": 3, "steps": 1, "memory_peak": 300, "phase": "forward"},
     {"length": 48, "samples": 8, "steps": 2, "memory_peak": 510, "phase": "backward"},
     {"length": 64, "samples": 8, "steps": 1, "memory_peak": 700, "phase": "backward"}])"));
