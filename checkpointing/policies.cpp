@@ -69,7 +69,7 @@ class Draft {
   DraftPlan plan_;
 };
 
-void save_everything(Draft& plan) {
+void save_all_values(Draft& plan) {
   plan.save_where([](ValueId) { return true; });
 }
 
@@ -168,7 +168,7 @@ void save_by_policy(Draft& plan) {
     case BudgetPolicy::kFull:
       return save_layer_inputs(plan);
     default:
-      return save_everything(plan);
+      return save_all_values(plan);
   }
 }
 
@@ -177,7 +177,7 @@ using Policy = void (*)(Draft&);
 Policy policy_of(CheckpointingMode mode) {
   switch (mode) {
     case CheckpointingMode::kNone:
-      return save_everything;
+      return save_all_values;
     case CheckpointingMode::kFull:
       return save_layer_inputs;
     case CheckpointingMode::kEveryK:
@@ -193,7 +193,7 @@ Policy policy_of(CheckpointingMode mode) {
     case CheckpointingMode::kAuto:
       return save_by_policy;
     case CheckpointingMode::kDtr:
-      return save_everything;
+      return save_all_values;
   }
   throw Error(ExitCode::kInternal, "a checkpointing mode without a policy");
 }
@@ -205,7 +205,7 @@ std::vector<std::string> cheap_groups() { return {"norm", "activation"}; }
 DraftPlan make_draft(const Graph& graph, const SavedActivations& saved,
                      const CheckpointingSettings& settings) {
   Draft plan(graph, saved, settings);
-  const Policy decide = saved.layer_inputs().empty() ? save_everything : policy_of(settings.mode);
+  const Policy decide = saved.layer_inputs().empty() ? save_all_values : policy_of(settings.mode);
   decide(plan);
   return plan.finish();
 }

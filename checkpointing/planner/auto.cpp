@@ -5,7 +5,9 @@
 #include <vector>
 
 #include "checkpointing/planner/chain_costs.h"
+#include "checkpointing/planner/dtr.h"
 #include "checkpointing/planner/plan_floor.h"
+#include "checkpointing/planner/plan_front.h"
 
 namespace recollect {
 
@@ -37,7 +39,6 @@ class Search {
     }
     chosen_.smallest_device = std::min(chosen_.smallest_device, trial->device);
     if (trial->device > budgets_.device) {
-      misfit_ = std::max(misfit_, trial->device - budgets_.device);
       return over_.push_back({trial->seconds, trial->device});
     }
     const auto rank = [](const PlanTrial& t) { return std::tuple(t.seconds, t.device, t.disk, t.host); };
@@ -65,21 +66,21 @@ class Search {
     }
   }
 
-  // Those that are made for the budget. Where a program takes more than the meter knows of, for as much less.
-  void look_within(const Surroundings& of, const BoundMaker& bounds, const std::vector<Candidate>& known) {
-    constexpr int kTries = 3;
-    constexpr double kWorthIt = 1e-3;
-    uint64_t room = budgets_.device - std::min(budgets_.device, persistent_);
-    for (int tries = 0; tries < kTries && room > 0; ++tries) {
-      const std::vector<Candidate> within = list_within(of, bounds, room, known);
-      if (within.empty()) return;
-      misfit_ = 0;
-      look_through(within, &bounds);
-      double least = within.front().bounds.seconds;
-      for (const Candidate& c : within) least = std::min(least, c.bounds.seconds);
-      if (misfit_ == 0 || (found() && (least + beside_) * (1 + kWorthIt) >= chosen_.takes.seconds)) return;
-      room -= std::min(room, misfit_);
-    }
+  // What mode dtr would make of the budget.
+  std::optional<Candidate> evicted(const BoundMaker& bounds) const {
+    if (budgets_.device <= persistent_ || !bounds.metered(save_everything(of_))) return {};
+    const auto metered = [&](const Plan& plan) {
+      const std::optional<PlanBounds> b = bounds.metered(draft_of(plan, of_.graph, of_.saved));
+      return b ? *b : PlanBounds{.device = PlanBudgets::kAny};
+    };
+    const std::optional<DtrResult> found = make_dtr_plan(
+        of_.graph, of_.saved, of_.device, budgets_.device - persistent_, EvictionHeuristic::kDtrEq,
+        {[&](const Plan& plan) { return metered(plan).device; },
+         [&](const Plan& plan) { return metered(plan).seconds; }});
+    if (!found) return {};
+    DraftPlan plan = draft_of(found->plan, of_.graph, of_.saved);
+    const PlanBounds takes = bounds.of(plan);
+    return Candidate{std::move(plan), takes};
   }
 
   // Where none fits: what the least one takes. What is left to be tried is over the budget by its bounds.
@@ -173,7 +174,6 @@ class Search {
   int too_much_elsewhere_ = 0;
   uint64_t host_beyond_ = PlanBudgets::kAny;
   int in_vain_ = 0;         // programs that fit, since the best one
-  uint64_t misfit_ = 0;     // bytes over the budget, of a plan that was tried since this was 0
   std::vector<Over> over_;  // the device's budget alone
 };
 
@@ -193,8 +193,9 @@ ChosenPlan choose_plan(const Surroundings& of, const std::vector<uint64_t>& work
   const bool is_least = search.found() && of.device.memory_levels.empty();
   if (is_least || of.saved.layer_inputs().empty()) return search.finish();
   const BoundMaker bounds(of.graph, of.saved, of.device, of.storage, workspaces);
-  const std::vector<Candidate> candidates = list_candidates(of, bounds, budgets.host, budgets.disk);
-  search.look_within(of, bounds, candidates);
+  std::vector<Candidate> candidates = list_candidates(of, bounds, budgets.host, budgets.disk);
+  for (const Candidate& c : plans_of_front(of, bounds, candidates)) candidates.push_back(c);
+  if (std::optional<Candidate> evicted = search.evicted(bounds)) candidates.push_back(*std::move(evicted));
   search.look_through(candidates, &bounds);
   if (!search.found()) search.find_smallest(candidates, bounds);
   if (search.found()) search.note_bound(PlanFloor(of.graph, of.saved, bounds, of.residences.partition));

@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
-#include <map>
 #include <set>
 
-#include "checkpointing/planner/climb.h"
 #include "checkpointing/planner/dtr.h"
 #include "checkpointing/planner/ladder.h"
+#include "checkpointing/planner/layer_units.h"
 #include "checkpointing/policies.h"
 
 namespace recollect {
@@ -19,10 +17,6 @@ constexpr std::size_t kPoints = 64, kPointsElsewhere = 32, kPointsWithin = 8, kR
                       kRaisesElsewhere = 128;
 constexpr uint64_t kEvictionSteps = 6;
 constexpr int64_t kMostHeld = 12, kMostK = 16;
-// Ops that climbs may look at: as many fewer as the candidates took, and in which a climb comes far.
-constexpr int64_t kWork = 9'000'000, kLeastWork = 1'000'000, kWorkOfCandidate = 9, kLongClimb = 1500;
-constexpr int64_t kMostSeeds = 5;
-constexpr double kLittleMore = 1.15;
 constexpr std::array kGroups = {"attention", "mlp", "norm", "activation", "dropout"};  // of mode selective
 
 // The settings with which a named mode makes its plan in these residences.
@@ -78,7 +72,6 @@ class Lister {
 
   // Twice: with what is at work in a layer, which may be too much, and without, which may be too little.
   void add_solved(const LayerOptions& layers, std::size_t points) {
-    ++family_;
     for (const Chain& chain : {layers.chain(), without_work(layers.chain())})
       add_frontier(layers, chain, ChainBudgets::kAny, ChainBudgets::kAny, points);
   }
@@ -119,14 +112,23 @@ class Lister {
 
   void add_evicted(const std::vector<Plan>& plans, const Residences& in) {
     const CheckpointingSettings settings = named(CheckpointingMode::kDtr, in, of_.settings);
-    ++family_;
     for (const Plan& plan : plans)
       add(draft_of(placed(plan, of_.graph, of_.saved, settings), of_.graph, of_.saved));
   }
 
+  // What full is to the layers' inputs, to each other value of their size.
   void add_other_cuts() {
     const DraftPlan all = make_draft(of_.graph, of_.saved, named(CheckpointingMode::kNone, {}, of_.settings));
-    for (const DraftPlan& plan : PlanClimb(of_, bounds_).other_cuts()) add_raised(plan, all, kRaises);
+    if (of_.saved.layer_inputs().size() < 2) return;
+    for (const LayerUnit& unit : make_units(of_)) {
+      if (!unit.is_cut) continue;
+      DraftPlan plan = without_inputs(of_);
+      for (std::size_t layer = 0; layer < unit.layers.size(); ++layer) unit.set(layer, true, plan);
+      for (const Replay replay : {Replay::kSegment, Replay::kNothing}) {
+        plan.replay = replay;
+        add_raised(plan, all, kRaises);
+      }
+    }
   }
 
   std::vector<Candidate> finish() { return std::move(listed_); }
@@ -150,12 +152,11 @@ class Lister {
 
   void add(DraftPlan plan) {
     const PlanBounds bounds = bounds_.of(plan);
-    listed_.push_back({std::move(plan), bounds, family_});
+    listed_.push_back({std::move(plan), bounds});
   }
 
   // `plan`, and with what the first rungs of the ladder hold decided as in `as`.
   void add_raised(DraftPlan plan, const DraftPlan& as, std::size_t steps) {
-    ++family_;
     add(plan);
     std::size_t done = 0;
     for (std::size_t step = 1; step < steps; ++step) {
@@ -171,7 +172,6 @@ class Lister {
   const BoundMaker& bounds_;
   std::vector<std::vector<int>> rungs_;  // places of what each saves
   std::vector<Candidate> listed_;
-  int family_ = 0;
 };
 
 }  // namespace
@@ -204,116 +204,6 @@ std::vector<Candidate> list_candidates(const Surroundings& of, const BoundMaker&
     lister.add_evicted(evicted, in);
   }
   return lister.finish();
-}
-
-namespace {
-
-// The fastest of each family that fit, and of those that are a little too large.
-std::vector<DraftPlan> seeds_of(const std::vector<Candidate>& known, const BoundMaker& bounds,
-                                uint64_t device, std::size_t most) {
-  const double little_more = kLittleMore * double(device);
-  std::map<int, std::vector<const Candidate*>> families;
-  for (const Candidate& c : known)
-    if (double(c.bounds.device) <= little_more) families[c.family].push_back(&c);
-  using Seed = std::pair<double, const Candidate*>;  // seconds
-  std::vector<Seed> fitting, larger;
-  for (auto& [family, members] : families) {
-    std::stable_sort(members.begin(), members.end(), [](const Candidate* a, const Candidate* b) {
-      return a->bounds.seconds < b->bounds.seconds;
-    });
-    bool has_larger = false;
-    for (const Candidate* c : members) {
-      const std::optional<PlanBounds> takes = bounds.metered(c->plan);
-      if (!takes || double(takes->device) > little_more) continue;
-      const bool fits = takes->device <= device;
-      if (fits || !has_larger) (fits ? fitting : larger).push_back({takes->seconds, c});
-      if (fits) break;
-      has_larger = true;
-    }
-  }
-  if (fitting.empty()) return {};
-  std::vector<DraftPlan> seeds;
-  for (auto* list : {&fitting, &larger}) {
-    std::stable_sort(list->begin(), list->end(),
-                     [](const Seed& a, const Seed& b) { return a.first < b.first; });
-    for (std::size_t i = 0; i < std::min(most, list->size()); ++i) seeds.push_back((*list)[i].second->plan);
-  }
-  return seeds;
-}
-
-}  // namespace
-
-// Of the candidates whose saved activations all stay on the device.
-static uint64_t least_device(std::vector<Candidate> known, const BoundMaker& bounds) {
-  constexpr std::size_t kLookedAt = 16;
-  const auto end = known.begin() + static_cast<std::ptrdiff_t>(std::min(kLookedAt, known.size()));
-  std::partial_sort(known.begin(), end, known.end(),
-                    [](const Candidate& a, const Candidate& b) { return a.bounds.device < b.bounds.device; });
-  uint64_t least = ~uint64_t{0};
-  for (auto c = known.begin(); c != end; ++c)
-    if (const std::optional<PlanBounds> takes = bounds.metered(c->plan))
-      least = std::min(least, takes->device);
-  return least;
-}
-
-std::vector<Candidate> list_within(const Surroundings& of, const BoundMaker& bounds, uint64_t device,
-                                   const std::vector<Candidate>& known) {
-  std::vector<Candidate> found;
-  if (known.empty() || !bounds.metered(save_everything(of))) return found;
-  const auto metered = [&](const Plan& plan) { return bounds.metered(draft_of(plan, of.graph, of.saved)); };
-  const std::optional<DtrResult> evicted =
-      make_dtr_plan(of.graph, of.saved, of.device, device, EvictionHeuristic::kDtrEq,
-                    {[&](const Plan& plan) {
-                       const std::optional<PlanBounds> b = metered(plan);
-                       return b ? b->device : ~uint64_t{0};
-                     },
-                     [&](const Plan& plan) { return metered(plan)->seconds; }});
-  if (evicted) {
-    DraftPlan plan = draft_of(evicted->plan, of.graph, of.saved);
-    const PlanBounds b = bounds.of(plan);
-    found.push_back({std::move(plan), b, -1});
-  }
-  std::vector<Candidate> all = found;
-  all.insert(all.end(), known.begin(), known.end());
-  const auto ops = static_cast<int64_t>(of.graph.ops().size());
-  int64_t work = std::max(kLeastWork, kWork - kWorkOfCandidate * ops * static_cast<int64_t>(known.size()));
-  const int64_t long_climbs = std::clamp<int64_t>(work / (kLongClimb * ops), 1, kMostSeeds);
-  const std::vector<DraftPlan> seeds = seeds_of(all, bounds, device, static_cast<std::size_t>(long_climbs));
-  const PlanClimb climb(of, bounds);
-  const uint64_t least = seeds.empty() ? 0 : least_device(known, bounds);
-  Candidate best;
-  best.bounds.seconds = std::numeric_limits<double>::infinity();
-  const auto go = [&](const DraftPlan& seed, int64_t allowed) {
-    work -= allowed;
-    std::vector<Candidate> met = climb.from(seed, device, allowed);
-    work += allowed;
-    // The bytes that a program takes are a budget that it fits.
-    std::erase_if(met, [&](const Candidate& c) { return c.bounds.device < least; });
-    const bool is_better = !met.empty() && met.back().bounds.seconds < best.bounds.seconds;
-    if (is_better) best = met.back();
-    found.insert(found.end(), met.begin(), met.end());
-    return is_better;
-  };
-  const int64_t share = seeds.empty() ? 0 : work * 2 / 3 / static_cast<int64_t>(seeds.size());
-  for (const DraftPlan& seed : seeds) go(seed, share);
-  if (!best.plan.values.empty()) go(best.plan, work);
-  // By way of smaller budgets: their plans may be better, and there is more to spend.
-  for (const double part : {0.99, 0.97, 0.95}) {
-    if (best.plan.values.empty() || work <= 0) break;
-    const auto smaller = static_cast<uint64_t>(part * static_cast<double>(device));
-    for (const DraftPlan& seed : seeds_of(all, bounds, smaller, 2)) {
-      int64_t allowed = std::min(work, share);
-      work -= allowed;
-      const std::vector<Candidate> met = climb.from(seed, smaller, allowed);
-      work += allowed;
-      if (!met.empty() && work > 0) go(met.back().plan, work);
-    }
-  }
-  for (bool again = !best.plan.values.empty(); again && work > 0;) {
-    again = false;
-    for (const DraftPlan& kicked : climb.kicked(best.plan)) again |= work > 0 && go(kicked, work);
-  }
-  return found;
 }
 
 }  // namespace recollect

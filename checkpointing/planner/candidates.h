@@ -1,10 +1,10 @@
-// The plans of which one is mode auto's answer: those that the solver finds for the layers (chain.h), from few device bytes
-// to many, and those of the named modes in every residence that the settings allow: every_k with each k up to 16 and that of
-// the settings, selective with the groups of the settings, with those that cost little and with each one alone. On the device
-// modes have more of what they recompute saved step by step, too; and what mode dtr leaves in some simulated budgets. None of
-// these depends on the device's budget: of those that
-// are all tried or proven away a larger one never costs time. What is listed for host memory and the disk depends on their
-// budgets.
+// The plans of which one is mode auto's answer, or with which the search for it begins (plan_front.h): those that the solver
+// finds for the layers (chain.h), from few device bytes to many, and those of the named modes in every residence that the
+// settings allow: every_k with each k up to 16 and that of the settings, selective with the groups of the settings, with those
+// that cost little and with each one alone. On the device modes have more of what they recompute saved step by step, too; and
+// what mode dtr leaves in some simulated budgets. None of these depends on the device's budget: of those that are all tried or
+// proven away a larger one never costs time.
+// What is listed for host memory and the disk depends on their budgets.
 #pragma once
 
 #include <vector>
@@ -17,7 +17,6 @@ namespace recollect {
 struct Candidate {
   DraftPlan plan;
   PlanBounds bounds;
-  int family = 0;  // candidates of one come from the same mode, cut or solver
 };
 
 struct Surroundings {
@@ -35,10 +34,5 @@ DraftPlan save_everything(const Surroundings& of);
 // `host`, `disk`: bytes that may be taken there, of which the solver knows; plans that take more may be among these.
 std::vector<Candidate> list_candidates(const Surroundings& of, const BoundMaker& bounds, uint64_t host,
                                        uint64_t disk);
-
-// Those that are made for `device` bytes, beside what persists: dtr's plan for them, and what the best few of `known` become
-// on a climb (climb.h).
-std::vector<Candidate> list_within(const Surroundings& of, const BoundMaker& bounds, uint64_t device,
-                                   const std::vector<Candidate>& known);
 
 }  // namespace recollect

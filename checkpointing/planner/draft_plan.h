@@ -1,6 +1,7 @@
 // A plan without names: what the planner makes many of, compares, and throws away.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "checkpointing/plan.h"
@@ -11,6 +12,10 @@ namespace recollect {
 struct DraftPlan {
   std::vector<Decision> values;  // in the order of SavedActivations::values()
   Replay replay = Replay::kSegment;
+  bool lets_any_wait() const {
+    return std::any_of(values.begin(), values.end(),
+                       [](const Decision& d) { return d.save && (d.partition || d.host || d.disk); });
+  }
   bool operator==(const DraftPlan&) const = default;
 };
 

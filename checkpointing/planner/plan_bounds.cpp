@@ -294,10 +294,7 @@ double BoundMaker::forgotten(const DraftPlan& plan, const std::vector<char>& is_
 }
 
 std::optional<PlanBounds> BoundMaker::metered(const DraftPlan& plan) const {
-  const bool moves = std::any_of(plan.values.begin(), plan.values.end(), [](const Decision& d) {
-    return d.save && (d.partition || d.host || d.disk);
-  });
-  if (!meter_ || moves) return {};
+  if (!meter_ || plan.lets_any_wait()) return {};
   const std::optional<PlanMeter::Reading> reading = meter_->read(plan);
   if (!reading) return {};
   return PlanBounds{.seconds = step_seconds_ + reading->again, .device = reading->device};

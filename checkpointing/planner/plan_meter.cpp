@@ -46,7 +46,11 @@ PlanMeter::PlanMeter(const Graph& graph, const SavedActivations& saved, const st
     ops_.push_back(metered(graph, id, computes ? again[id] : 0,
                            computes && !workspaces.empty() ? aligned(workspaces[id]) : 0));
   }
-  for (ValueId v : graph.value_ids()) at_first_.push_back(can_be_made_[v] ? -1 : v);
+  for (ValueId v : graph.value_ids()) {
+    at_first_.push_back(can_be_made_[v] ? -1 : v);
+    at_rest_.push_back({.bytes = bytes_[v]});
+    of_forward_.push_back(producers_[v] < forward_ ? 1 : 0);
+  }
   note_forward();
 }
 
@@ -107,8 +111,9 @@ void PlanMeter::note_forward() {
 void PlanMeter::begin(const DraftPlan& plan) {
   replay_ = plan.replay;
   there_ = at_first_;
-  item_bytes_ = bytes_;
-  made_.clear(), steps_.clear(), items_.clear();
+  stored_ = at_rest_;
+  made_.clear(), steps_.clear(), waiting_.clear();
+  item_count_ = 0;
   for (std::size_t i = 0; i < plan.values.size(); ++i)
     if (const ValueId v = analysis_.values()[i]; plan.values[i].save) there_[v] = v;
   const std::vector<ValueId>& inputs = analysis_.layer_inputs();
@@ -161,16 +166,30 @@ void PlanMeter::make(ValueId v) {
   }
 }
 
+// A step, and room for its items.
+inline void PlanMeter::add_step(OpId id) {
+  steps_.push_back({id, static_cast<int>(item_count_)});
+  const auto most = item_count_ + static_cast<std::size_t>(ops_[id].end - ops_[id].inputs);
+  if (most > items_.size()) items_.resize(2 * most);
+}
+
+inline void PlanMeter::add_item(Item item) {
+  items_[item_count_++] = item;
+  Stored& stored = stored_[item];
+  if (stored.last < 0 && item < values() && of_forward_[item]) waiting_.push_back(item);
+  stored.last = static_cast<int>(steps_.size()) - 1;
+}
+
 void PlanMeter::run_again(OpId id) {
   const MeteredOp& op = ops_[id];
-  steps_.push_back({id, static_cast<int>(items_.size())});
+  add_step(id);
   again_ += op.again;
-  for (int i = op.inputs; i < op.outputs; ++i) items_.push_back(there_[operands_[i]]);
+  for (int i = op.inputs; i < op.outputs; ++i) add_item(there_[operands_[i]]);
   for (int o = op.outputs; o < op.end; ++o) {
     const ValueId v = operands_[o];
-    const auto clone = static_cast<Item>(item_bytes_.size());
-    item_bytes_.push_back(bytes_[v]);
-    items_.push_back(clone);
+    const auto clone = static_cast<Item>(stored_.size());
+    stored_.push_back({.bytes = bytes_[v]});
+    add_item(clone);
     if (there_[v] == v) continue;  // saved: its clone was made beside another's
     if (there_[v] < 0) made_.push_back(v);
     there_[v] = clone;
@@ -186,9 +205,9 @@ std::optional<PlanMeter::Reading> PlanMeter::read(const DraftPlan& plan) {
     for (int i = op.inputs; i < op.outputs; ++i)
       if (there_[operands_[i]] < 0) make(operands_[i]);
     if (steps_.size() >= kMostSteps) return {};
-    steps_.push_back({id, static_cast<int>(items_.size())});
-    for (int i = op.inputs; i < op.outputs; ++i) items_.push_back(there_[operands_[i]]);
-    items_.insert(items_.end(), operands_.begin() + op.outputs, operands_.begin() + op.end);
+    add_step(id);
+    for (int i = op.inputs; i < op.outputs; ++i) add_item(there_[operands_[i]]);
+    for (int o = op.outputs; o < op.end; ++o) add_item(operands_[o]);
   }
   return Reading{.again = again_, .device = peak()};
 }
@@ -202,7 +221,7 @@ uint64_t PlanMeter::peak_of_forward() {
     uint64_t here = forward_bytes_[id] + (now += more_[id]);
     ValueId out = kNone, in = kNone;
     for (const Handing& one : handings_[id])
-      if (one.first != out && one.second != in && last_[one.second] < 0) {
+      if (one.first != out && one.second != in && stored_[one.second].last < 0) {
         std::tie(out, in) = one;
         here -= bytes_[in];
       }
@@ -217,39 +236,31 @@ uint64_t PlanMeter::handed_over(const Step& step, int number) {
   taken_.clear();
   for (const auto& [o, i] : ops_[step.op].in_place) {
     const Item out = items_[step.begin + o], in = items_[step.begin + i];
-    if (last_[in] != number || std::find(taken_.begin(), taken_.end(), in) != taken_.end() ||
+    if (stored_[in].last != number || std::find(taken_.begin(), taken_.end(), in) != taken_.end() ||
         std::find(taken_.begin(), taken_.end(), out) != taken_.end())
       continue;
     taken_.push_back(in);
     taken_.push_back(out);
-    sum += item_bytes_[in];
+    sum += stored_[in].bytes;
   }
   return sum;
 }
 
 uint64_t PlanMeter::peak() {
   const int count = static_cast<int>(steps_.size());
-  last_.assign(item_bytes_.size(), -1);
-  waiting_.clear();
-  steps_.push_back({kNone, static_cast<int>(items_.size())});
-  for (int number = 0; number < count; ++number)
-    for (int i = steps_[number].begin; i < steps_[number + 1].begin; ++i) {
-      const Item item = items_[i];
-      if (last_[item] < 0 && item < values() && producers_[item] < forward_) waiting_.push_back(item);
-      last_[item] = number;
-    }
+  steps_.push_back({kNone, static_cast<int>(item_count_)});
   uint64_t most = peak_of_forward(), now = 0;
   for (ValueId v : waiting_) now += bytes_[v];
   for (int number = 0; number < count; ++number) {
     const MeteredOp& op = ops_[steps_[number].op];
     const int end = steps_[number + 1].begin;
-    for (int o = end - (op.end - op.outputs); o < end; ++o) now += item_bytes_[items_[o]];
+    for (int o = end - (op.end - op.outputs); o < end; ++o) now += stored_[items_[o]].bytes;
     const uint64_t passed = op.in_place.empty() ? 0 : handed_over(steps_[number], number);
     most = std::max(most, now - passed + op.workspace);
     for (int i = steps_[number].begin; i < end; ++i)
-      if (const Item item = items_[i]; last_[item] == number) {
-        last_[item] = count;  // each once
-        now -= item_bytes_[item];
+      if (Stored& item = stored_[items_[i]]; item.last == number) {
+        item.last = count;  // each once
+        now -= item.bytes;
       }
   }
   return most;

@@ -51,12 +51,18 @@ class PlanMeter {
     OpId op = kNone;
     int begin = 0;  // of its items: inputs, then outputs
   };
+  struct Stored {
+    uint64_t bytes = 0;
+    int last = -1;  // the step behind which it is gone
+  };
 
   MeteredOp metered(const Graph& graph, OpId id, double again, uint64_t workspace);
   void note_forward();
   void begin(const DraftPlan& plan);
   void enter(int layer);
   Item values() const { return static_cast<Item>(bytes_.size()); }
+  void add_step(OpId id);
+  void add_item(Item item);
   void make(ValueId v);
   void run_again(OpId id);
   uint64_t peak();
@@ -69,10 +75,12 @@ class PlanMeter {
   OpId forward_ = 0;               // ops of forward, which come first
   std::vector<ValueId> operands_;  // of ops
   std::vector<uint64_t> bytes_;    // by value: 0 for what does not count
+  std::vector<Stored> at_rest_;    // by value
   std::vector<char> can_be_made_;  // by value: by an op of forward
   std::vector<Item> at_first_;     // by value: what is there of it where nothing is saved
   std::vector<char> one_stream_;   // by value
   std::vector<OpId> producers_;    // by value
+  std::vector<char> of_forward_;   // by value
   // Of forward where no value waits for backward, by op: bytes without storage that is taken over, and what may be.
   std::vector<uint64_t> forward_bytes_;
   std::vector<std::vector<Handing>> handings_;
@@ -80,15 +88,15 @@ class PlanMeter {
 
   // Of the plan that is read.
   Replay replay_ = Replay::kSegment;
-  std::vector<Item> there_;           // by value: itself, its newest clone, or -1 where it is missing
-  std::vector<char> held_;            // by value: its clone outlives the layer
-  std::vector<ValueId> made_;         // those of which there are clones
-  std::vector<Step> steps_;           // of backward
-  std::vector<Item> items_;           // of steps
-  std::vector<uint64_t> item_bytes_;  // by item, the graph's values first
-  std::vector<int> last_;             // by item: the step behind which it is gone, or -1
-  std::vector<ValueId> waiting_;      // what backward reads as forward made it
-  std::vector<uint64_t> more_;        // by op of forward: what waits from there on
+  std::vector<Item> there_;       // by value: itself, its newest clone, or -1 where it is missing
+  std::vector<char> held_;        // by value: its clone outlives the layer
+  std::vector<ValueId> made_;     // those of which there are clones
+  std::vector<Step> steps_;       // of backward
+  std::vector<Item> items_;       // of steps, and room for more
+  std::size_t item_count_ = 0;    // of these
+  std::vector<Stored> stored_;    // by item, the graph's values first
+  std::vector<ValueId> waiting_;  // what backward reads as forward made it
+  std::vector<uint64_t> more_;    // by op of forward: what waits from there on
   std::vector<OpId> to_make_;
   std::vector<Item> taken_;
   int64_t inputs_at_a_time_ = 0;

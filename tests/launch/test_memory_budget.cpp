@@ -2,6 +2,7 @@
 // memory never costs time, and training gives the bits of mode none in the memory that was predicted.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 #include <fmt/format.h>
@@ -272,10 +273,21 @@ TEST(MemoryBudgets, OfPoliciesAndReplicasGiveTheBitsOfNone) {
   for (const MemoryLedger& memory : planned.measured) EXPECT_LE(memory.arena_bytes(), bytes);
 }
 
-// Between what one layer input takes and what all take: a plan is found, within the budget and with the same bits.
+// Between what one layer input takes and what all take: a plan is found, within the budget, with the same bits, and no slower
+// than a binomial schedule of what even layers hold.
 TEST(MemoryBudgets, TooSmallForTheInputsOfAllLayersAreKept) {
+  constexpr int kLayers = 14;
   const std::string yaml = yaml_of({"gpt2", kGpt2, 1, "fp32"});
-  const Words words{"model.n_layer=14", "training.micro_batch_size=16"};
+  const Words words{fmt::format("model.n_layer={}", kLayers), "training.micro_batch_size=16"};
+  const TemporaryFolder folder;
+  std::vector<Point> binomial;
+  for (int held = 1; held < kLayers; ++held) {
+    std::string text = "replay: binomial\nvalues:\n  layer*: recompute\n";
+    for (int i = 0; i < held; ++i)
+      text += fmt::format("  layer{}/mlp/residual: device\n", i * (kLayers - 1) / held);
+    const Config config = planned(yaml, words + Words{ac("plan=" + folder.write("plan.yaml", text))});
+    binomial.push_back(point_of(PlannedRank(config, 0, 0).require_plan(config)));
+  }
   const auto bytes_of = [&](const char* mode) {
     const Config config = planned(yaml, words + Words{ac(std::string("mode=") + mode)});
     return PlannedRank(config, 0, 0).require_plan(config).program.predicted().arena_bytes();
@@ -287,7 +299,14 @@ TEST(MemoryBudgets, TooSmallForTheInputsOfAllLayersAreKept) {
     const Words budgeted = words + budget(bytes);
     const Config config = planned(yaml, budgeted);
     const TrainingProgram training = PlannedRank(config, 0, 0).require_plan(config);
-    EXPECT_LE(training.program.predicted().arena_bytes(), bytes) << quarter;
+    const Point found = point_of(training);
+    EXPECT_LE(found.bytes, bytes) << quarter;
+    EXPECT_TRUE(
+        std::any_of(binomial.begin(), binomial.end(), [&](const Point& p) { return p.bytes <= bytes; }));
+    for (const Point& p : binomial)
+      if (p.bytes <= bytes) {
+        EXPECT_LE(found.seconds, p.seconds) << quarter;
+      }
     if (quarter > 1) continue;
     const Trained within = train(yaml, budgeted);
     expect_same_bits(train(yaml, words), within, "a quarter of the way");

@@ -1,0 +1,364 @@
+#include "checkpointing/planner/plan_front.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+#include <utility>
+
+namespace recollect {
+
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr double kSumError = 1e-9, kLeastSpared = 1e-6;  // of the seconds
+constexpr int kMissesAtFirst = 12, kMissesLater = 4;     // in vain behind each other: the next plan's turn
+constexpr double kLeastHope = 1e-4, kMostHope = 1e-2;
+constexpr std::size_t kMostPairs = 200, kPairsToExtend = 32;
+
+// 1, 2, 3, 4, 6, 9, ... and `most`.
+std::set<std::size_t> fewer_and_fewer(std::size_t most) {
+  std::set<std::size_t> counts{most};
+  for (std::size_t n = 1; n < most; n += std::max<std::size_t>(1, n / 2)) counts.insert(n);
+  return counts;
+}
+
+}  // namespace
+
+PlanFront::PlanFront(const Surroundings& of, const BoundMaker& bounds, int64_t work)
+    : of_(of),
+      bounds_(bounds),
+      work_(work),
+      layers_(of.saved.layer_inputs().size()),
+      units_(make_units(of)) {}
+
+PlanFront::Members::iterator PlanFront::within(double bytes) {
+  const auto behind =
+      std::upper_bound(members_.begin(), members_.end(), bytes,
+                       [](double b, const Member& m) { return b < static_cast<double>(m.device); });
+  return behind == members_.begin() ? members_.end() : std::prev(behind);
+}
+
+double PlanFront::seconds_within(double bytes) {
+  const auto member = within(bytes);
+  return member == members_.end() ? kNever : member->seconds;
+}
+
+bool PlanFront::is_member(const PlanBounds& takes) {
+  const auto member = within(static_cast<double>(takes.device));
+  return member != members_.end() && member->device == takes.device && member->seconds == takes.seconds;
+}
+
+std::optional<PlanBounds> PlanFront::meter(const DraftPlan& plan) {
+  const std::optional<PlanBounds> takes = bounds_.metered(plan);
+  work_ -= bounds_.metered_ops();
+  return takes;
+}
+
+bool PlanFront::insert(const DraftPlan& plan, const PlanBounds& takes) {
+  const double least = takes.seconds * (1 - kSumError);
+  if (seconds_within(static_cast<double>(takes.device)) <= takes.seconds * (1 + kSumError)) return false;
+  const auto at = std::lower_bound(members_.begin(), members_.end(), takes.device,
+                                   [](const Member& m, uint64_t device) { return m.device < device; });
+  const auto end = std::find_if(at, members_.end(), [&](const Member& m) { return m.seconds < least; });
+  members_.insert(members_.erase(at, end), {takes.device, takes.seconds, plans_.size()});
+  plans_.push_back(plan);
+  return true;
+}
+
+bool PlanFront::meet(const DraftPlan& plan) {
+  const std::optional<PlanBounds> takes = meter(plan);
+  return takes && insert(plan, *takes);
+}
+
+// Bounds are never more than what the meter says: what is worse by them needs none.
+void PlanFront::add(const std::vector<Candidate>& known) {
+  for (const Candidate& c : known)
+    if (!c.plan.lets_any_wait() && c.bounds.seconds < seconds_within(static_cast<double>(c.bounds.device)))
+      meet(c.plan);
+}
+
+std::vector<Candidate> PlanFront::plans() const {
+  std::vector<Candidate> all;
+  for (const Member& m : members_)
+    all.push_back({plans_[m.plan], {.seconds = m.seconds, .device = m.device}});
+  return all;
+}
+
+// Evenly; the last ones; all but every second one of the first; and what becomes of full where fewer values wait towards
+// the end, so that backward has room for more layers at a time the nearer it comes to the first.
+std::vector<std::vector<std::size_t>> PlanFront::layers_to_cut(uint64_t cut) const {
+  std::set<std::vector<std::size_t>> all;
+  const auto add = [&](const auto& is_cut) {
+    std::vector<std::size_t> layers;
+    for (std::size_t layer = 0; layer < layers_; ++layer)
+      if (is_cut(layer)) layers.push_back(layer);
+    all.insert(std::move(layers));
+  };
+  for (const std::size_t n : fewer_and_fewer(layers_)) {
+    add([&](std::size_t layer) { return layer == 0 || layer * n / layers_ != (layer - 1) * n / layers_; });
+    add([&](std::size_t layer) { return layer + n >= layers_; });
+    add([&](std::size_t layer) { return layer % 2 == 0 || layer > n; });
+  }
+  for (std::size_t stride = 1; stride <= 3; ++stride)
+    for (std::size_t first : {0, 1})
+      add([&](std::size_t layer) { return layer % stride == first % stride && layer >= first; });
+  double whole = 0;  // of a layer
+  for (const LayerUnit& unit : units_) whole += static_cast<double>(unit.bytes);
+  for (const std::size_t n : fewer_and_fewer(layers_)) {
+    const double room = whole + static_cast<double>(n * cut);
+    double held = 0;
+    std::size_t next = 0;
+    add([&](std::size_t layer) {
+      if (layer < next) return false;
+      next = layer + static_cast<std::size_t>(std::max(1.0, std::floor((room - held) / whole)));
+      held += static_cast<double>(cut);
+      return true;
+    });
+  }
+  return {all.begin(), all.end()};
+}
+
+void PlanFront::add_cuts() {
+  constexpr int64_t kShare = 3;  // of the work
+  const int64_t left = work_ - work_ / kShare;
+  const DraftPlan bare = without_inputs(of_);
+  for (const LayerUnit& unit : units_) {
+    if (!unit.is_cut) continue;
+    for (const std::vector<std::size_t>& layers : layers_to_cut(unit.bytes)) {
+      DraftPlan plan = bare;
+      for (std::size_t layer : layers) unit.set(layer, true, plan);
+      for (const Replay replay : {Replay::kSegment, Replay::kNothing, Replay::kBinomial}) {
+        if (work_ < left) return;
+        plan.replay = replay;
+        meet(plan);
+      }
+    }
+  }
+}
+
+bool PlanFront::applies(const Move& move, const DraftPlan& plan, std::size_t layer) const {
+  const LayerUnit& unit = units_[move.unit];
+  return !unit.layers[layer].empty() && unit.is_in(plan, layer) != move.save;
+}
+
+// In the middle of the most layers behind each other in which the move can be made.
+std::size_t PlanFront::layer_between(const Move& move, const DraftPlan& plan) const {
+  std::size_t best = 0, most = 0, run = 0;
+  for (std::size_t layer = 0; layer < layers_; ++layer) {
+    run = applies(move, plan, layer) ? run + 1 : 0;
+    if (run > most) most = run, best = layer - run / 2;
+  }
+  return best;
+}
+
+void PlanFront::make(const Move& move, DraftPlan& plan) const {
+  const LayerUnit& unit = units_[move.unit];
+  if (move.where == Where::kAt) return unit.set(move.at, move.save, plan);
+  std::size_t left = move.layers;
+  for (std::size_t n = 0; n < layers_ && left > 0; ++n) {
+    const bool spread = move.where == Where::kSpread;
+    const std::size_t layer = spread                       ? layer_between(move, plan)
+                              : move.where == Where::kLast ? layers_ - 1 - n
+                                                           : n;
+    if (!applies(move, plan, layer)) continue;
+    unit.set(layer, move.save, plan);
+    --left;
+  }
+}
+
+// What is saved of the last layers is held for the shortest time, of the first ones for the longest. But where recomputation
+// begins matters: there the layers around each change from saved to not saved are tried, too.
+void PlanFront::add_moves(Move move, const DraftPlan& plan, std::vector<Move>& moves) const {
+  std::vector<char> can(layers_, 0);
+  for (std::size_t layer = 0; layer < layers_; ++layer) can[layer] = applies(move, plan, layer) ? 1 : 0;
+  const auto count = static_cast<std::size_t>(std::count(can.begin(), can.end(), 1));
+  const auto add = [&](std::size_t layers, Where where, std::size_t at = 0) {
+    if (layers == 0 || layers > count) return;
+    move.layers = layers, move.where = where, move.at = at;
+    moves.push_back(move);
+  };
+  add(count, Where::kLast);
+  if (!units_[move.unit].is_cut) {
+    for (const std::size_t n : std::set<std::size_t>{1, count / 3})
+      if (n < count) add(n, move.save ? Where::kLast : Where::kFirst);
+    return;
+  }
+  for (const std::size_t n : std::set<std::size_t>{2, count / 3})
+    if (n > 1 && n < count)
+      for (const Where where : {Where::kFirst, Where::kLast}) add(n, where);
+  for (const std::size_t n : std::set<std::size_t>{count / 4, count / 2})
+    if (n > 1) add(n, Where::kSpread);
+  for (std::size_t layer = 0; layer < layers_; ++layer) {
+    bool is_near = layer < 2 || layer + 2 >= layers_;
+    for (std::size_t other = layer - std::min<std::size_t>(2, layer); other < std::min(layers_, layer + 3);
+         ++other)
+      is_near |= can[other] != can[layer];
+    if (can[layer] && is_near) add(1, Where::kAt, layer);
+  }
+}
+
+// Of the moves that save, or recompute, the same, one for each that no other is better than in both.
+static void drop_worse(auto& weighed) {
+  const auto all = weighed;
+  std::erase_if(weighed, [&](const auto& one) {
+    const std::size_t place = &one - weighed.data();
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const auto& other = all[i];
+      if (other.move.unit != one.move.unit || other.move.save != one.move.save) continue;
+      if (other.seconds <= one.seconds && other.bytes <= one.bytes &&
+          (other.seconds < one.seconds || other.bytes < one.bytes || i < place))
+        return true;
+    }
+    return false;
+  });
+}
+
+// Two of which one saves and the other does not, and a third one beside the best of these; `alone`: single moves, too. What
+// promises most comes first.
+std::vector<PlanFront::Together> PlanFront::promising(const std::vector<Weighed>& weighed,
+                                                      const PlanBounds& from, bool alone) {
+  const auto least = static_cast<double>(members_.front().device);
+  const auto gain_of = [&](double seconds, double bytes) {
+    const double all = static_cast<double>(from.device) + bytes;
+    return (bytes >= 0 && seconds >= 0) || all < least ? -kNever
+                                                       : seconds_within(all) - from.seconds - seconds;
+  };
+  std::vector<Together> found, pairs;
+  const auto add = [&](const Together& together) {
+    if (together.gain > kLeastSpared * from.seconds) found.push_back(together);
+  };
+  if (alone)
+    for (const Weighed& one : weighed) add({gain_of(one.seconds, one.bytes), {&one}});
+  for (std::size_t i = 0; i < weighed.size(); ++i)
+    for (std::size_t j = i + 1; j < weighed.size(); ++j) {
+      const Weighed &one = weighed[i], &other = weighed[j];
+      if (one.move.save == other.move.save) continue;
+      const double gain = gain_of(one.seconds + other.seconds, one.bytes + other.bytes);
+      if (gain > -kNever) pairs.push_back({gain, {&one, &other}});
+    }
+  const auto by_gain = [](const Together& a, const Together& b) { return a.gain > b.gain; };
+  const auto best = std::min<std::ptrdiff_t>(kMostPairs, std::ssize(pairs));
+  std::partial_sort(pairs.begin(), pairs.begin() + best, pairs.end(), by_gain);
+  pairs.resize(best);
+  for (std::size_t i = 0; i < std::min(kPairsToExtend, pairs.size()); ++i) {
+    const Weighed &one = *pairs[i].moves[0], &other = *pairs[i].moves[1];
+    const double seconds = one.seconds + other.seconds, bytes = one.bytes + other.bytes;
+    for (const Weighed& third : weighed)
+      if (third.move.unit != one.move.unit && third.move.unit != other.move.unit)
+        add({gain_of(seconds + third.seconds, bytes + third.bytes), {&one, &other, &third}});
+  }
+  for (const Together& pair : pairs) add(pair);
+  std::stable_sort(found.begin(), found.end(), by_gain);
+  if (found.size() > kMostPairs) found.resize(kMostPairs);
+  return found;
+}
+
+// What is met around one plan, and around those that this leads to.
+struct PlanFront::Around {
+  PlanFront& front;
+  std::vector<Met> met = {};
+  std::vector<Weighed> weighed = {};
+  std::size_t tried = 0;
+  double spared = 0;  // seconds, by all that was met
+
+  std::optional<PlanBounds> try_out(const DraftPlan& plan) {
+    const std::optional<PlanBounds> takes = front.meter(plan);
+    if (!takes) return takes;
+    const double before = front.seconds_within(static_cast<double>(takes->device));
+    if (!front.insert(plan, *takes)) return takes;
+    met.push_back({*takes, plan});
+    spared += std::min(before - takes->seconds, kMostHope * takes->seconds);
+    return takes;
+  }
+
+  void weigh(const Met& from) {
+    std::vector<Move> moves;
+    for (int unit = 0; unit < static_cast<int>(front.units_.size()); ++unit)
+      for (const bool save : {true, false}) front.add_moves({.unit = unit, .save = save}, from.plan, moves);
+    for (const Move& move : moves) {
+      if (front.work_ <= 0) return;
+      DraftPlan plan = from.plan;
+      front.make(move, plan);
+      if (const std::optional<PlanBounds> b = try_out(plan))
+        weighed.push_back({move, b->seconds - from.takes.seconds,
+                           static_cast<double>(b->device) - static_cast<double>(from.takes.device)});
+    }
+    for (const Replay replay : {Replay::kSegment, Replay::kNothing, Replay::kBinomial, Replay::kBisect}) {
+      DraftPlan plan = from.plan;
+      plan.replay = replay;
+      if (replay != from.plan.replay) try_out(plan);
+    }
+    drop_worse(weighed);
+  }
+
+  void go_on(const Met& from, bool is_first) {
+    int missed = 0;
+    for (const Together& together : front.promising(weighed, from.takes, !is_first)) {
+      if (front.work_ <= 0 || tried >= kMostPairs || missed > (is_first ? kMissesAtFirst : kMissesLater))
+        return;
+      DraftPlan plan = from.plan;
+      for (const Weighed* one : together.moves)
+        if (one) front.make(one->move, plan);
+      if (plan == from.plan) continue;
+      const std::size_t before = met.size();
+      ++tried;
+      try_out(plan);
+      missed = met.size() > before ? 0 : missed + 1;
+    }
+  }
+};
+
+double PlanFront::look_around(const Met& from) {
+  Around around{*this};
+  around.weigh(from);
+  around.go_on(from, true);
+  for (std::size_t i = 0; i < around.met.size() && around.tried < kMostPairs; ++i)
+    if (is_member(around.met[i].takes)) around.go_on(Met(around.met[i]), false);
+  return around.spared / from.takes.seconds;
+}
+
+// The middle one of those between two that are done, where these have spared most and the most are left; or the end.
+PlanFront::Members::iterator PlanFront::next() {
+  auto best = members_.end();
+  double most = 0;
+  for (auto begin = members_.begin(); begin != members_.end();) {
+    const auto above = spared_.upper_bound(begin->device);
+    const auto is_other = [&](const Member& m) {
+      return m.is_done || (above != spared_.end() && m.device >= above->first);
+    };
+    if (begin->is_done) {
+      ++begin;
+      continue;
+    }
+    const auto end = std::find_if(begin, members_.end(), is_other);
+    const double hope = kLeastHope + (above == spared_.end() ? 1 : above->second) +
+                        (above == spared_.begin() ? 1 : std::prev(above)->second);
+    if (const double score = hope * static_cast<double>(end - begin); score > most)
+      most = score, best = begin + (end - begin) / 2;
+    begin = end;
+  }
+  return best;
+}
+
+void PlanFront::search() {
+  for (auto member = next(); member != members_.end() && work_ > 0; member = next()) {
+    member->is_done = true;
+    const Met from{{.seconds = member->seconds, .device = member->device}, plans_[member->plan]};
+    spared_[from.takes.device] = look_around(from);
+  }
+}
+
+std::vector<Candidate> plans_of_front(const Surroundings& of, const BoundMaker& bounds,
+                                      const std::vector<Candidate>& known) {
+  constexpr int64_t kWork = 7'000'000, kLeastWork = 1'000'000, kWorkOfCandidate = 6;
+  if (!bounds.metered(save_everything(of))) return {};
+  const auto ops = static_cast<int64_t>(of.graph.ops().size());
+  PlanFront front(of, bounds, std::max(kLeastWork, kWork - kWorkOfCandidate * ops * std::ssize(known)));
+  front.add(known);
+  front.add_cuts();
+  front.search();
+  return front.plans();
+}
+
+}  // namespace recollect
