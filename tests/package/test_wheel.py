@@ -237,6 +237,7 @@ def install(folder):
 def run_inside(python):
     environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYTHONHOME")}
     environment["OMP_WAIT_POLICY"] = "passive"  # nobody looks for other processes then, and warns of them
+    environment["XDG_CACHE_HOME"] = "/dev/null"  # nobody measures the machine
     return subprocess.run([python, __file__, *sys.argv[1:]], env={**environment, INSIDE: "1"}).returncode
 
 
