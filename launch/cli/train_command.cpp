@@ -38,6 +38,7 @@ Config read_train_words(const Words& words) {
 }
 
 void train_command(const Words& words, std::unique_ptr<MpiEnvironment>& mpi) {
+  const StartClock clock;
   const Config config = read_train_words(words);
   std::atomic<bool> preempted = false;
   {
@@ -46,7 +47,7 @@ void train_command(const Words& words, std::unique_ptr<MpiEnvironment>& mpi) {
     Preemption preemption(ranks);
     run_ranks(config, mpi, [&](Communicator& world) {
       const LearnRates learn = [](Config& of, Communicator& with) { return learn_machine_rates(of, with); };
-      if (train_rank(config, world, signal, preemption, ranks, learn) == ExitCode::kPreempted)
+      if (train_rank(config, world, signal, preemption, ranks, clock, learn) == ExitCode::kPreempted)
         preempted = true;
     });
   }

@@ -1,6 +1,7 @@
 #include "launch/program/program_cache.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "checkpointing/plan_file.h"
@@ -49,7 +50,9 @@ ProgramCache::ProgramCache(const Config& config, const Mesh& mesh, const Backend
   check_limits_of(first.program);
   if (DiskStore* disk = first.disk.get()) disk->open(needs_.disk_bytes);
   if (DiskStore* states = first.state_disk.get()) states->open(needs_.disk_state_bytes);
+  const auto start = std::chrono::steady_clock::now();
   backend_.choose_alike(mesh_.world(), [&] { reserve(std::move(planned)); });
+  reserving_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (config_.device.backend == BackendKind::kCuda)
     windows_ = std::make_unique<RankWindows>(mesh_, shapes_.size() == 1);
   for (auto& [shape, ready] : programs_) share_memory(ready);

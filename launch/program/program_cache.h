@@ -78,6 +78,8 @@ class ProgramCache {
   const MemoryLedger& needs() const { return needs_; }
   // By phase that of the program which takes most in it; nothing where nothing has run.
   std::optional<MemorySoFar> memory_so_far() const;
+  // What arenas and executors took to be ready, of the constructor's time.
+  double reserving_seconds() const { return reserving_seconds_; }
   const ResidentMemory& resident() const { return resident_; }  // as predicted before anything was reserved
 
  private:
@@ -100,6 +102,7 @@ class ProgramCache {
   MemoryLedger needs_;  // of the neediest of all shapes
   uint64_t snapshot_buffer_ = 0;
   ResidentMemory resident_;
+  double reserving_seconds_ = 0;
   std::unique_ptr<StepRecorder> recorder_;
   std::unique_ptr<ProgramMemory> memory_;
   // In that memory, null where it is no GPU's. What follows goes before them: streams, and all that they recorded.

@@ -14,6 +14,7 @@
 #include "launch/report/checkpointing_report.h"
 #include "launch/report/lengths_report.h"
 #include "launch/report/measurements.h"
+#include "launch/report/start_times.h"
 #include "launch/report/step_report.h"
 #include "launch/report/timeline.h"
 
@@ -50,7 +51,8 @@ struct Uncheckpointed {
 struct RunStart {
   int64_t began = 0;  // seconds since 1970, by this rank's clock; 0: it has not begun
   std::optional<Uncheckpointed> uncheckpointed =
-      {};  // where something is checkpointed, and on the first rank alone
+      {};                 // where something is checkpointed, and on the first rank alone
+  StartTimes times = {};  // this rank's
   bool operator==(const RunStart&) const = default;
 };
 

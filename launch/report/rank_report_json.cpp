@@ -72,6 +72,13 @@ Json resident_json(const ResidentMemory& resident) {
       {"at_start", resident.at_start}, {"predicted", resident.predicted}, {"measured", resident.measured}};
 }
 
+StartTimes read_start_times(const JsonPlace& json) {
+  StartTimes times;
+  for (std::size_t i = 0; i < times.seconds.size(); ++i)
+    times.seconds[i] = json.at(key_of<StartPart>(static_cast<int>(i))).amount();
+  return times;
+}
+
 void read_row(const JsonPlace& json, MemoryLedger::Row& row) {
   for (int c = 0; c < kStepCategoryCount; ++c)
     row[static_cast<std::size_t>(c)] = json.at(key_of<Category>(c)).bytes();
@@ -85,6 +92,13 @@ Json row_json(const MemoryLedger::Row& row) {
   Json json;
   for (int c = 0; c < kStepCategoryCount; ++c) json[key_of<Category>(c)] = row[static_cast<std::size_t>(c)];
   json["total"] = MemoryLedger::sum(row);
+  return json;
+}
+
+Json start_json(const StartTimes& times) {
+  Json json;
+  for (std::size_t i = 0; i < times.seconds.size(); ++i)
+    json[key_of<StartPart>(static_cast<int>(i))] = times.seconds[i];
   return json;
 }
 
@@ -161,6 +175,7 @@ Json summary_json(const RankReport& report) {
   if (report.measured) json["measured"] = ledger_json(*report.measured);
   if (const auto& none = report.start.uncheckpointed)
     json["mode_none"] = {{"peak", none->peak}, {"step", none->step}, {"with_step", none->with_step}};
+  if (report.start.times.total() > 0) json["start_seconds"] = start_json(report.start.times);
   json["reserved"] = {{"arena_predicted", report.reserved.arena_predicted},
                       {"arena", report.reserved.arena},
                       {"host_arena", report.reserved.host},
@@ -210,6 +225,7 @@ RankReport read_rank_report(std::string_view text, const std::string& source) {
     report.start.uncheckpointed = {.peak = none->at("peak").bytes(),
                                    .step = none->at("step").amount(),
                                    .with_step = none->at("with_step").amount()};
+  if (const auto start = json.find("start_seconds")) report.start.times = read_start_times(*start);
   report.predicted = read_ledger(json.at("predicted"));
   report.reserved = reserved_for(report.predicted);
   if (const auto reserved = json.find("reserved"))

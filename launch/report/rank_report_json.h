@@ -12,6 +12,8 @@ namespace recollect {
 
 // Bytes by category, and "total".
 nlohmann::ordered_json row_json(const MemoryLedger::Row& row);
+// Seconds by part.
+nlohmann::ordered_json start_json(const StartTimes& times);
 // Bytes by phase and category, the peaks, and what is reserved.
 nlohmann::ordered_json ledger_json(const MemoryLedger& ledger);
 // Error kInput also where the categories do not sum to the totals.

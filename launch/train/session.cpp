@@ -72,14 +72,15 @@ std::string samples_text(const StepBatch& batch, DataFormat format, const Mesh& 
 }  // namespace
 
 Session::Session(const Config& config, Communicator& world, const ProgramParts& parts, const Restore& restore,
-                 OpenedData training_data)
+                 OpenedData training_data, const StartClock& clock)
     : config_(config),
+      clock_(clock),
       data_(open_run_data(config_, std::move(training_data))),
-      backend_(config, world),
+      backend_(clock_.lap_before(StartPart::kData, config), world),
       mesh_(world, mesh_axes(config), backend_.world()),
       meter_(mesh_),
       digests_(parts.probe),
-      programs_(config_, mesh_, backend_, all_batch_shapes(config_),
+      programs_(clock_.lap_before(StartPart::kDevice, config_), mesh_, backend_, all_batch_shapes(config_),
                 {parts.edit_program, config_.numerics.verify_every > 0 ? &digests_ : parts.probe}),
       longest_(programs_.at(batch_shape(config_))),
       adaptation_(config_.activation_checkpointing.replan_after > 0
@@ -94,9 +95,13 @@ Session::Session(const Config& config, Communicator& world, const ProgramParts& 
       schedule_(rate_schedule(config_)),
       loss_scale_(loss_scale(config_.training)),
       spikes_(config_.numerics.spike_z_score) {
+  clock_.lap(StartPart::kPlanning);
+  clock_.move(programs_.reserving_seconds(), StartPart::kPlanning, StartPart::kMemory);
   begin_weights(restore);
+  clock_.lap(StartPart::kParameters);
   require(config_.training.epochs == 0, "steps of a run that still counts epochs");
   begin_data();
+  clock_.lap(StartPart::kData);
   if (evaluation_ && best_.judges()) evaluation_->check_reports(config_.evaluation.metric_for_best_model);
 }
 

@@ -16,6 +16,7 @@
 #include "launch/program/program_cache.h"
 #include "launch/ranks/backend.h"
 #include "launch/report/measurements.h"
+#include "launch/report/start_times.h"
 #include "launch/train/adaptation.h"
 #include "launch/train/batch_programs.h"
 #include "launch/train/best_evaluation.h"
@@ -61,9 +62,12 @@ class Session {
   // `restore`, where it is given, fills the state, for which nothing is loaded or initialised then; or says that there is
   // nothing to go on from.
   using Restore = std::function<std::optional<TrainingProgress>(const TrainingState&)>;
-  // `training_data`: where it is open already (open_data.h).
+  // `training_data`: where it is open already (open_data.h). `clock`: of all that came before.
   Session(const Config& config, Communicator& world, const ProgramParts& parts = {},
-          const Restore& restore = {}, OpenedData training_data = {});
+          const Restore& restore = {}, OpenedData training_data = {}, const StartClock& clock = {});
+
+  // With the laps of what the session took to be ready.
+  const StartClock& start_clock() const { return clock_; }
 
   // Collective, when training is over. Error kNumerics, naming what is wrong, where the last update has left
   // a parameter that is not finite, or no step has updated anything.
@@ -152,6 +156,7 @@ class Session {
                                  const StepResult& result);
 
   Config config_;
+  StartClock clock_;
   RunData data_;  // before the programs, which predict memory
   Backend backend_;
   Mesh mesh_;

@@ -47,9 +47,11 @@ namespace {
 constexpr int64_t kStepsToJudge = 3;  // before a disk is called slow
 
 // What its reports say of it from now on. What mode none would take is planned by the first rank, while the others wait.
-RunStart start_of(const Config& config, const Session& session) {
+RunStart start_of(const Config& config, const Session& session, const StartTimes& times) {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
-  RunStart start{.began = std::chrono::duration_cast<std::chrono::seconds>(now).count()};
+  RunStart start{.began = std::chrono::duration_cast<std::chrono::seconds>(now).count(),
+                 .uncheckpointed = {},
+                 .times = times};
   const bool shown = reports_in(config, ReportFormat::kJson) || reports_in(config, ReportFormat::kHtml);
   if (session.mesh().world().rank() == 0 && shown && !config.memory_report.at.empty()) {
     const Mesh& mesh = session.mesh();
@@ -112,6 +114,7 @@ int run_steps(const Config& config, Session& session, Progress* progress, BestMo
       continue;
     }
     if (progress && !result.not_finite.empty()) warn("{}; its update is left out", result.not_finite);
+    if (results.steps == 0) results.first_step = result.seconds;
     results.add(result, config.training.global_batch_size);
     if (progress) progress->report(result);
     live.after_step(result);
@@ -183,7 +186,7 @@ void report_results(const Config& config, const Session& session, const BestMode
 }
 
 ExitCode train(Config config, Communicator& world, const ReportSignal& signal, Preemption& preemption,
-               RankStatus& status, const LearnRates& learn_rates) {
+               RankStatus& status, StartClock clock, const LearnRates& learn_rates) {
   fail_together(world, [&] {
     resolve_world(config, world.size());
     check_data_files(config);
@@ -197,7 +200,9 @@ ExitCode train(Config config, Communicator& world, const ReportSignal& signal, P
   if (learn_rates) learn_rates(config, world);
   check_inputs_agree(config, world);
   on_first_rank(world, [&] { check_companions(config); });
+  clock.lap(StartPart::kConfiguration);
   OpenedData data = count_epochs(config, world);
+  clock.lap(StartPart::kData);
   if (config.training.max_steps == 0) check_nothing_to_resume(config, world);
   std::unique_ptr<OutputFolder> folder;
   if (world.rank() == 0) folder = std::make_unique<OutputFolder>(config);
@@ -209,7 +214,8 @@ ExitCode train(Config config, Communicator& world, const ReportSignal& signal, P
     resumed = resume_training(config, state, world);
     return resumed.folder.empty() ? std::nullopt : std::optional(resumed.progress);
   };
-  Session session(config, world, {}, restore, std::move(data));
+  Session session(config, world, {}, restore, std::move(data), clock);
+  clock = session.start_clock();
   check_classes(resumed, config, session);
   on_first_rank(world, [&] { check_base(resumed, config); });
   check_plans_agree(session.training_program().checkpointed.plan,
@@ -233,7 +239,8 @@ ExitCode train(Config config, Communicator& world, const ReportSignal& signal, P
     snapshots.emplace(config, session, before_commit, resumed.folder, before_begin);
   }
   if (folder) folder->begin(resolved, plan);  // now that nothing is left that could be refused
-  const RunStart begun = start_of(config, session);
+  clock.lap(StartPart::kRest);
+  const RunStart begun = start_of(config, session, clock.times());
   world.barrier();  // nobody trains for nothing
   status.begin();
   ReportFiles files(config);
@@ -280,6 +287,8 @@ ExitCode train(Config config, Communicator& world, const ReportSignal& signal, P
     report_together(config, report, world, files);
   }
   TrainResults results;
+  clock.lap(StartPart::kRest);
+  results.start = clock.times();
   Snapshots* const saved = snapshots ? &*snapshots : nullptr;
   if (const int by = run_steps(config, session, progress.get(), best_model, saved, signal, preemption,
                                status.log(), results, begun, files, cores.get())) {
@@ -316,7 +325,7 @@ ExitCode train(Config config, Communicator& world, const ReportSignal& signal, P
 }  // namespace
 
 ExitCode train_rank(Config config, Communicator& world, const ReportSignal& signal, Preemption& preemption,
-                    RankWatch& ranks, const LearnRates& learn_rates) {
+                    RankWatch& ranks, StartClock clock, const LearnRates& learn_rates) {
   RankStatus status(world, config.output_dir);
   ranks.add(status);
   const auto failed = [&](ExitCode code, const std::string& what, bool all_know = false) {
@@ -325,7 +334,7 @@ ExitCode train_rank(Config config, Communicator& world, const ReportSignal& sign
     status.write(code, what);
   };
   try {
-    const ExitCode code = train(config, world, signal, preemption, status, learn_rates);
+    const ExitCode code = train(config, world, signal, preemption, status, clock, learn_rates);
     ranks.remove(status, ExitCode::kOk, "");
     return code;
   } catch (const SharedError& error) {

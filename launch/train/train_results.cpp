@@ -9,6 +9,7 @@
 #include "engine/io/json.h"
 #include "launch/program/resident_memory.h"
 #include "launch/program/units.h"
+#include "launch/report/rank_report_json.h"
 
 namespace recollect {
 
@@ -91,6 +92,7 @@ std::string results_text(const TrainResults& r) {
     text += fmt::format("; waited {} for {} {}", duration_text(r.snapshots->copied_seconds),
                         r.snapshots->saved, r.snapshots->saved == 1 ? "snapshot" : "snapshots");
   text += "\n";
+  text += start_line(r.start, r.steps > 1 ? r.first_step - r.step_median : 0);
   if (r.evaluated) text += evaluation_line(r);
   text += peaks_line(r) + time_line(r);
   text += slow_ranks_text(r.slow);
@@ -108,6 +110,8 @@ std::string results_json(const TrainResults& r) {
                               {"train_tokens_per_second", static_cast<double>(r.tokens) / seconds},
                               {"device_memory_peak", r.device_memory_peak},
                               {"device_memory_predicted", r.device_memory_predicted}};
+  json["start_seconds"] = start_json(r.start);
+  json["first_step_seconds"] = r.first_step;
   if (r.epoch > 0) json["epoch"] = r.epoch;
   if (r.resident_memory_peak > 0) json["resident_memory_peak"] = r.resident_memory_peak;
   if (r.snapshots)

@@ -33,7 +33,9 @@ struct TrainResults {
   std::string best_folder = {};  // of its model; "": none is saved
   bool stopped_early = false;
   SlowRanks slow = {};
-  double step_median = 0;               // seconds, of this rank
+  StartTimes start = {};  // of this rank, as the two below
+  double first_step = 0;  // seconds
+  double step_median = 0;
   std::optional<StepReport> step = {};  // where the run has reported at its end
   std::string report = {};              // what shows more; "": nothing does
 
@@ -43,7 +45,7 @@ struct TrainResults {
 // Collective: the peaks of memory, each that of the fullest rank, and the ranks that were slow.
 void add_ranks(const Session& session, TrainResults& results);
 
-// Six lines at most: with those on the saved model and on the end before the last step they are eight. `results` has steps.
+// Seven lines at most: with those on the saved model and on the end before the last step they are nine. `results` has steps.
 std::string results_text(const TrainResults& results);
 std::string results_json(const TrainResults& results);
 

@@ -176,8 +176,9 @@ TEST(Outputs, TheClosingSummaryIsTheMeanOfTheSteps) {
   EXPECT_LT(results.at("resident_memory_peak").get<double>(), 3.0 * static_cast<double>(resident));
   EXPECT_EQ(results.at("device_memory_predicted"), peak);
   for (const char* name :
-       {"\ntrained 5 steps in ", " samples/s, ", " steps/s\n", "\nmemory: arena peak ", "; resident peak ",
-        "\nstep: ", " waiting for peers; ", "\nreport: out/report.html, or `recollect report out`\n"})
+       {"\ntrained 5 steps in ", " samples/s, ", " steps/s\n", "\nstart: ", " to the first step, of which ",
+        "\nmemory: arena peak ", "; resident peak ", "\nstep: ", " waiting for peers; ",
+        "\nreport: out/report.html, or `recollect report out`\n"})
     EXPECT_NE(finished.out.find(name), std::string::npos) << finished.out;
 }
 

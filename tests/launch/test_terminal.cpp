@@ -239,7 +239,7 @@ TEST(DefaultOutput, IsShort) {
 }
 
 // With adapters, snapshots, evaluations, a best model and an early end; and of a run whose ranks are not equally fast.
-TEST(DefaultOutput, ClosesWithEightLinesWhateverIsOn) {
+TEST(DefaultOutput, ClosesWithNineLinesWhateverIsOn) {
   const Workplace place;
   const Finished base =
       place.train({"output_dir=base", "checkpoint.save_model=true", "training.max_steps=1"});
@@ -265,9 +265,9 @@ output_dir: out
   EXPECT_NE(stop->find(": an evaluation was not better by more than 100 than the best, loss "),
             std::string::npos)
       << *stop;
-  EXPECT_EQ(lines.end() - stop, 7) << finished.out;
+  EXPECT_EQ(lines.end() - stop, 8) << finished.out;
   EXPECT_TRUE(std::regex_match(
-      *(stop + 2),
+      *(stop + 3),
       std::regex("evaluation: loss .*; the best model, of step [12] with loss .*, is in out/best_model")))
       << finished.out;
   EXPECT_EQ(
@@ -277,7 +277,7 @@ output_dir: out
   TrainResults results{.steps = 1, .evaluated = EvaluationResult{}, .snapshots = SnapshotTotals{}};
   results.best_folder = results.report = "a";
   results.slow = {.median = 1, .ranks = {{1, 2}, {3, 2}}};
-  EXPECT_EQ(times_in(results_text(results), "\n"), 6) << results_text(results);
+  EXPECT_EQ(times_in(results_text(results), "\n"), 7) << results_text(results);
 }
 
 TEST(DefaultOutput, HasTheTablesWhereTheyAreAskedFor) {
