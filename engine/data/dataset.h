@@ -11,6 +11,7 @@
 #include "engine/data/data_format.h"
 #include "engine/data/field_spec.h"
 #include "engine/data/fields.h"
+#include "engine/data/shared_index.h"
 
 namespace recollect {
 
@@ -38,6 +39,10 @@ class Dataset {
 
   // A sentence for each kind of record that was passed over.
   virtual std::vector<std::string> remarks() const { return {}; }
+
+  // What it has found out of its files, in an order of its own; and the same, read again in the place of what it has.
+  virtual void write_index(IndexWriter&) const {}
+  virtual void read_index(IndexReader&) {}
 };
 
 struct DatasetSpec {
@@ -69,6 +74,8 @@ struct DatasetSpec {
   int64_t random_label = -1;  // every label; -1: they are drawn
   OnBadRecord on_bad_record = OnBadRecord::kSkipBlank;
   uint64_t seed = 0;
+  // What another process has found out of the same files, in the place of reading them; OtherIndex where they are not.
+  IndexReader* index = nullptr;
   // What the task (tasks.h) is told of a sample, the ids first. None: as causal language modelling has it.
   std::vector<FieldSpec> fields = {};
 };

@@ -2,8 +2,10 @@
 // checked once at the start; reading parses it again, straight into the sample. What stays in memory is where lines
 // begin and how many tokens they have, some four bytes a line.
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
 #include <mutex>
 #include <span>
 #include <vector>
@@ -55,6 +57,11 @@ class JsonlDataset : public Dataset {
   JsonlDataset(const DatasetSpec& spec, const std::vector<std::string>& files)
       : length_(spec.sequence_length), specs_(spec.fields), bad_(spec.on_bad_record) {
     files_.reserve(files.size());
+    if (spec.index) {
+      for (const std::string& path : files) files_.emplace_back(JsonlFile{InputFile(path), {}, 0});
+      read_index(*spec.index);
+      return;
+    }
     for (const std::string& path : files) {
       JsonlFile& file = files_.emplace_back(JsonlFile{InputFile(path), {}, size_});
       find_lines(file);
@@ -68,6 +75,31 @@ class JsonlDataset : public Dataset {
   }
 
   std::vector<std::string> remarks() const override { return bad_.remarks(); }
+
+  void write_index(IndexWriter& to) const override {
+    to.number(files_.size());
+    to.number(text_.size());
+    to.number(static_cast<uint64_t>(size_));
+    lengths_.write(to);
+    for (const JsonlFile& file : files_) {
+      for (const uint64_t number : identity_of(file.file)) to.number(number);
+      to.number(static_cast<uint64_t>(file.first_sample));
+      file.begins.write(to);
+      file.passed_over.write(to);
+    }
+  }
+  void read_index(IndexReader& from) override {
+    from.expect(files_.size());
+    text_.resize(from.number());
+    size_ = static_cast<int64_t>(from.number());
+    lengths_.read(from);
+    for (JsonlFile& file : files_) {
+      for (const uint64_t number : identity_of(file.file)) from.expect(number);
+      file.first_sample = static_cast<int64_t>(from.number());
+      file.begins.read(from);
+      file.passed_over.read(from);
+    }
+  }
 
   int64_t size() const override { return size_; }
   int64_t sequence_length() const override { return length_; }
@@ -87,6 +119,15 @@ class JsonlDataset : public Dataset {
   }
 
  private:
+  // The same for processes that have the same file open, as it was when it was opened.
+  static std::array<uint64_t, 4> identity_of(const InputFile& file) {
+    struct stat status {};
+    if (::fstat(file.descriptor(), &status) != 0) return {};
+    return {static_cast<uint64_t>(status.st_dev), static_cast<uint64_t>(status.st_ino), file.size(),
+            static_cast<uint64_t>(status.st_mtim.tv_sec) * 1'000'000'000 +
+                static_cast<uint64_t>(status.st_mtim.tv_nsec)};
+  }
+
   // Whether the line is a sample, whose length is kept; false where it is passed over.
   bool check(const JsonlFile& file, std::size_t line) {
     sample_.clear();

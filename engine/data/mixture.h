@@ -29,6 +29,13 @@ class Mixture final : public Dataset {
   int64_t length(int64_t index) const override;
   void read(int64_t index, Fields& sample) const override;
 
+  void write_index(IndexWriter& to) const override {
+    for (const Part& part : parts_) part.samples->write_index(to);
+  }
+  void read_index(IndexReader& from) override {
+    for (const Part& part : parts_) part.samples->read_index(from);
+  }
+
   // Each set with its samples in an epoch, and how often that is through it.
   std::string description() const;
 

@@ -20,11 +20,14 @@ constexpr auto kNoSample = std::numeric_limits<uint32_t>::max();  // of a docume
 
 }  // namespace
 
-PackedDataset::PackedDataset(std::unique_ptr<Dataset> documents, Packing packing, const SampleOrder& order)
+PackedDataset::PackedDataset(std::unique_ptr<Dataset> documents, Packing packing, const SampleOrder& order,
+                             IndexReader* index)
     : documents_(std::move(documents)), within_(packing == Packing::kWithin), order_(order) {
   require(packing != Packing::kNone && order.size() == documents_->size(), "an order of other documents");
   require(documents_->size() < kMostDocuments, "documents without end cannot be packed");
-  if (within_)
+  if (index)
+    read_plan(*index);
+  else if (within_)
     pack_within();
   else
     pack_across();
@@ -33,6 +36,24 @@ PackedDataset::PackedDataset(std::unique_ptr<Dataset> documents, Packing packing
         ExitCode::kInput,
         fmt::format("{} documents fill not one sample of {} tokens", documents_->size(), sequence_length()),
         "give more data, or a shorter data.sequence_length");
+}
+
+void PackedDataset::write_index(IndexWriter& to) const {
+  documents_->write_index(to);
+  for (const int64_t number : {size_, used_documents_, used_tokens_})
+    to.number(static_cast<uint64_t>(number));
+  for (const NumberList* list : {&begins_, &first_tokens_, &places_}) list->write(to);
+}
+
+void PackedDataset::read_index(IndexReader& from) {
+  documents_->read_index(from);
+  read_plan(from);
+}
+
+void PackedDataset::read_plan(IndexReader& from) {
+  for (int64_t* number : {&size_, &used_documents_, &used_tokens_})
+    *number = static_cast<int64_t>(from.number());
+  for (NumberList* list : {&begins_, &first_tokens_, &places_}) list->read(from);
 }
 
 void PackedDataset::pack_across() {

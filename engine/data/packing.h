@@ -33,13 +33,18 @@ inline constexpr std::array<std::string_view, 3> kSpellings<Packing> = {"none", 
 class PackedDataset final : public Dataset {
  public:
   // `order` is over the documents. Error kInput where they do not fill a single sample of a stream.
-  PackedDataset(std::unique_ptr<Dataset> documents, Packing packing, const SampleOrder& order);
+  // `index`: what has been found out of the same documents, where it is known.
+  PackedDataset(std::unique_ptr<Dataset> documents, Packing packing, const SampleOrder& order,
+                IndexReader* index = nullptr);
 
   int64_t size() const override { return size_; }
   int64_t sequence_length() const override { return documents_->sequence_length(); }
   int64_t length(int64_t index) const override;
   // Error kInput for documents that cannot share a sample: with padding, or with labels where others have none.
   void read(int64_t index, Fields& sample) const override;
+
+  void write_index(IndexWriter& to) const override;
+  void read_index(IndexReader& from) override;
 
   std::string description() const;  // how many documents, and how full the samples are
 
@@ -49,6 +54,7 @@ class PackedDataset final : public Dataset {
     int64_t document, first, tokens;
   };
 
+  void read_plan(IndexReader& from);
   void pack_across();
   void pack_within();
   // The documents that share a sample: `sample_of` has the sample of each, in the order of `order_`.

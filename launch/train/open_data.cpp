@@ -17,6 +17,7 @@
 #include "launch/config/epochs.h"
 #include "launch/program/task.h"
 #include "launch/train/label_names.h"
+#include "launch/train/open_together.h"
 
 namespace recollect {
 
@@ -56,24 +57,26 @@ struct GivenBack {
 };
 
 OpenedData packed(const Config& config, std::unique_ptr<Dataset> dataset, std::vector<std::string> remarks,
-                  bool shuffled) {
+                  bool shuffled, IndexReader* index = nullptr) {
   if (config.data.packing == Packing::kNone)
     return {.dataset = std::move(dataset), .remarks = std::move(remarks)};
   const SampleOrder order(dataset->size(), static_cast<uint64_t>(config.data.seed), shuffled);
-  auto samples = std::make_unique<PackedDataset>(std::move(dataset), config.data.packing, order);
+  auto samples = std::make_unique<PackedDataset>(std::move(dataset), config.data.packing, order, index);
   std::string packing = samples->description();
   return {.dataset = std::move(samples), .remarks = std::move(remarks), .packing = std::move(packing)};
 }
 
 OpenedData open_ids(const Config& config, const TaskData& task, DataFormat format,
-                    const std::vector<std::string>& paths, bool shuffled) {
-  std::unique_ptr<Dataset> dataset = open_dataset(dataset_spec(config, task, format, paths));
+                    const std::vector<std::string>& paths, const OpenOptions& options) {
+  DatasetSpec spec = dataset_spec(config, task, format, paths);
+  spec.index = options.index;
+  std::unique_ptr<Dataset> dataset = open_dataset(spec);
   std::vector<std::string> remarks = dataset->remarks();
-  if (config.task == Task::kMaskedLm && config.data.mask_token >= 0 && format == DataFormat::kJsonl &&
-      has_all_labels(*dataset))
+  if (!options.index && config.task == Task::kMaskedLm && config.data.mask_token >= 0 &&
+      format == DataFormat::kJsonl && has_all_labels(*dataset))
     remarks.push_back(
         fmt::format("data.mask_token masks nothing of {}: every line has labels", fmt::join(paths, ", ")));
-  return packed(config, std::move(dataset), std::move(remarks), shuffled);
+  return packed(config, std::move(dataset), std::move(remarks), options.shuffled, options.index);
 }
 
 // Texts are padded behind their ends here; where the tokenizer pads before them, positions would be others.
@@ -112,13 +115,14 @@ OpenedData open_texts(const Config& config, DataFormat format, const std::vector
 }
 
 // Each set by itself, packed too.
-OpenedData open_mixture(const Config& config, const TaskData& task) {
+OpenedData open_mixture(const Config& config, const TaskData& task, IndexReader* index) {
   const std::vector<double> weights = weights_of(config).value();
   std::vector<Mixture::Part> parts;
   OpenedData mixed;
   for (std::size_t i = 0; i < weights.size(); ++i) {
     const std::string& path = config.data.path[i];
-    OpenedData one = open_data(config, task, config.data.format, {path}, {.shuffled = config.data.shuffle});
+    OpenedData one = open_data(config, task, config.data.format, {path},
+                               {.index = index, .shuffled = config.data.shuffle});
     mixed.remarks.insert(mixed.remarks.end(), one.remarks.begin(), one.remarks.end());
     if (!one.packing.empty())
       mixed.packing += fmt::format("{}{}: {}", mixed.packing.empty() ? "" : "; ", path, one.packing);
@@ -134,7 +138,7 @@ OpenedData open_mixture(const Config& config, const TaskData& task) {
 
 OpenedData open_data(const Config& config, const TaskData& task, DataFormat format,
                      const std::vector<std::string>& paths, const OpenOptions& options) {
-  if (!holds_texts(config, format)) return open_ids(config, task, format, paths, options.shuffled);
+  if (!holds_texts(config, format)) return open_ids(config, task, format, paths, options);
   if (is_language_model(config.task)) return open_texts(config, format, paths, options.shuffled);
   const Config::Data& d = config.data;
   const ModelFacts model = config.model.facts();
@@ -193,26 +197,45 @@ OpenedData open_data(const Config& config, const TaskData& task, DataFormat form
           .remarks = std::move(prepared.remarks)};
 }
 
-OpenedData open_training_data(const Config& config, const TaskData& task) {
-  if (!config.data.weights.empty()) return open_mixture(config, task);
-  return open_data(config, task, config.data.format, config.data.path, {.shuffled = config.data.shuffle});
+OpenedData open_training_data(const Config& config, const TaskData& task, IndexReader* index) {
+  if (!config.data.weights.empty()) return open_mixture(config, task, index);
+  return open_data(config, task, config.data.format, config.data.path,
+                   {.index = index, .shuffled = config.data.shuffle});
 }
 
-RunData open_run_data(const Config& config, OpenedData training) {
+namespace {
+
+// Other formats have no index that is worth it, or are prepared by every process.
+OpenedData open_by_all(const Config& config, DataFormat format, Communicator& world, const OpenIds& open) {
+  return format == DataFormat::kJsonl && !holds_texts(config, format) ? open_together(world, open)
+                                                                      : open(nullptr);
+}
+
+OpenedData open_training_data_by_all(const Config& config, const TaskData& task, Communicator& world) {
+  return open_by_all(config, config.data.format, world,
+                     [&](IndexReader* index) { return open_training_data(config, task, index); });
+}
+
+}  // namespace
+
+RunData open_run_data(const Config& config, Communicator& world, OpenedData training) {
   const GivenBack memory;
   const TaskData task = task_data(config);
   RunData data{.training = std::move(training), .evaluation = {}};
   if (config.training.max_steps > 0 && !data.training.dataset)
-    data.training = open_training_data(config, task);
+    data.training = open_training_data_by_all(config, task, world);
   const Config::Evaluation& e = config.evaluation;
   if (e.runs())
-    data.evaluation = open_data(config, task, e.format, e.path, {.labels = data.training.labels});
+    data.evaluation = open_by_all(config, e.format, world, [&](IndexReader* index) {
+      return open_data(config, task, e.format, e.path, {.labels = data.training.labels, .index = index});
+    });
   return data;
 }
 
 OpenedData count_epochs(Config& config, Communicator& world) {
   if (config.training.epochs == 0) return {};
-  OpenedData data = open_training_data(config, task_data(config));
+  const GivenBack memory;
+  OpenedData data = open_training_data_by_all(config, task_data(config), world);
   complete_steps(config, data.dataset->size());
   check_texts_agree({{"training.max_steps", fmt::format("{}", config.training.max_steps)}},
                     "lengths of the run", "their files differ: give every rank the same", world);

@@ -24,6 +24,7 @@ namespace {
 struct Claim {
   uint64_t place = 0, process = 0;  // digests of names
   uint64_t bytes = 0, total = 0;    // total: of the place; 0: not known
+  uint64_t shared = 0;              // of `bytes`, what another process of the place counts
 };
 
 Claim claim_of(const Session& session) {
@@ -33,11 +34,11 @@ Claim claim_of(const Session& session) {
   const MemoryLedger& needs = session.programs().needs();
   if (const auto memory = device.memory())
     return {digest(device.hardware()), digest(fmt::format("{}:{}", process, session.mesh().world().rank())),
-            needs.arena_bytes(), memory->total};
+            needs.arena_bytes(), memory->total, 0};
   const uint64_t predicted = session.programs().resident().predicted;
   return {digest(host_name()), digest(process),
           predicted > 0 ? predicted : needs.arena_bytes() + needs.host_bytes,
-          memory_of_machine(SystemFiles()).value_or(0)};
+          memory_of_machine(SystemFiles()).value_or(0), predicted > 0 ? session.shared_index(true) : 0};
 }
 
 std::vector<Claim> gather_claims(const Session& session) {
@@ -52,6 +53,7 @@ std::vector<Claim> gather_claims(const Session& session) {
 struct MemoryPlace {
   int ranks = 0;
   uint64_t total = 0;
+  uint64_t shared = 0;                 // that several processes have and one counts
   std::map<uint64_t, uint64_t> bytes;  // by process
 
   uint64_t sum() const {
@@ -73,7 +75,8 @@ std::string memory_line(const Session& session) {
     ++place.ranks;
     place.total = claim.total;
     uint64_t& bytes = place.bytes[claim.process];
-    bytes = std::max(bytes, claim.bytes);
+    bytes = std::max(bytes, claim.bytes - claim.shared);
+    place.shared = std::max(place.shared, claim.shared);
   }
   const MemoryPlace& fullest =
       std::max_element(places.begin(), places.end(), [](const auto& a, const auto& b) {
@@ -89,6 +92,7 @@ std::string memory_line(const Session& session) {
   if (ranks > 1)
     text += fullest.ranks == ranks ? fmt::format(" for {} ranks", ranks)
                                    : fmt::format(" for {} of {} ranks", fullest.ranks, ranks);
+  if (fullest.shared > 0) text += fmt::format(", the data's index of {} once", bytes_text(fullest.shared));
   return text + fmt::format("; arena {}{}", bytes_text(session.programs().needs().arena_bytes()),
                             ranks > 1 ? " a rank" : "");
 }

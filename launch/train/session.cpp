@@ -75,7 +75,7 @@ Session::Session(const Config& config, Communicator& world, const ProgramParts& 
                  OpenedData training_data, const StartClock& clock)
     : config_(config),
       clock_(clock),
-      data_(open_run_data(config_, std::move(training_data))),
+      data_(open_run_data(config_, world, std::move(training_data))),
       backend_(clock_.lap_before(StartPart::kData, config), world),
       mesh_(world, mesh_axes(config), backend_.world()),
       meter_(mesh_),

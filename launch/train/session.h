@@ -114,6 +114,13 @@ class Session {
   TrainedSoFar so_far() const;
   // How often the training data has been gone through, in fractions; 0 where it never ends.
   double epoch() const;
+  // Bytes of the data's index that this process has in common with others of its node; those of which another counts them.
+  uint64_t shared_index(bool counted_elsewhere = false) const {
+    uint64_t bytes = 0;
+    for (const OpenedData* data : {&data_.training, &data_.evaluation})
+      if (!counted_elsewhere || !data->index.counts) bytes += data->index.bytes;
+    return bytes;
+  }
   // How full the samples are that documents were packed into; "" where none were.
   const std::string& packing() const { return data_.training.packing; }
   const std::string& mixture() const { return data_.training.mixture; }  // of several sets; "" of one

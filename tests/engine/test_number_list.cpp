@@ -38,6 +38,36 @@ TEST(NumberList, GivesBackEveryNumber) {
     }
 }
 
+TEST(NumberList, IsReadAgainWhereItWasWritten) {
+  for (const std::size_t size : {0u, 1u, 64u, 64u * 64u + 17u}) {
+    NumberList list, second;
+    for (std::size_t i = 0; i < size; ++i) list.push_back(random_number(i) >> (i / 64 % 64));
+    second.push_back(5);
+    const auto write = [&](IndexWriter& to) {
+      list.write(to);
+      to.text("seventeen letters");
+      second.write(to);
+    };
+    IndexWriter counted;
+    write(counted);
+    const std::shared_ptr<SharedMemory> memory = SharedMemory::make(counted.bytes());
+    ASSERT_TRUE(memory);
+    IndexWriter writer(memory->bytes());
+    write(writer);
+    NumberList read = second, after;
+    {
+      IndexReader reader(memory);
+      read.read(reader);
+      EXPECT_EQ(reader.text(), "seventeen letters");
+      after.read(reader);
+      EXPECT_THROW(reader.number(), OtherIndex);
+    }
+    ASSERT_EQ(read.size(), size);
+    for (std::size_t i = 0; i < size; ++i) ASSERT_EQ(read[i], list[i]) << i << " of " << size;
+    EXPECT_EQ(after.back(), 5u);
+  }
+}
+
 TEST(NumberList, TakesAByteOrTwoForWhereLinesBegin) {
   NumberList begins, lengths;
   uint64_t begin = 0;

@@ -139,6 +139,54 @@ TEST(Packing, EveryLayoutReadsTheSameSamples) {
   for (const int64_t ranks : {2, 3, 6}) EXPECT_EQ(read(ranks, 6 / ranks), one) << ranks;
 }
 
+// As another process opens the data: by what this one has found out.
+TEST(PackedIndex, StandsForTheFiles) {
+  const TemporaryFolder folder;
+  std::string lines = "\n";
+  for (int line = 0; line < 500; ++line) {
+    lines += "{\"input_ids\": [1";
+    for (int i = 0; i < line * 7 % 11; ++i) lines += fmt::format(", {}", (line + i) % 50);
+    lines += line % 9 == 0 ? "]}\n\n" : "]}\n";
+  }
+  const std::string path = folder.write("a.jsonl", lines);
+  const auto open = [&](Packing packing, IndexReader* index) {
+    auto documents = open_dataset({.format = DataFormat::kJsonl,
+                                   .paths = {path},
+                                   .sequence_length = 12,
+                                   .vocabulary_size = 50,
+                                   .index = index});
+    const SampleOrder order(documents->size(), 3, true);
+    return std::make_unique<PackedDataset>(std::move(documents), packing, order, index);
+  };
+  for (const Packing packing : {Packing::kAcross, Packing::kWithin}) {
+    const auto first = open(packing, nullptr);
+    IndexWriter counted;
+    first->write_index(counted);
+    const std::shared_ptr<SharedMemory> memory = SharedMemory::make(counted.bytes());
+    IndexWriter writer(memory->bytes());
+    first->write_index(writer);
+    IndexReader reader(memory), own(memory);
+    const auto second = open(packing, &reader);
+    first->read_index(own);
+    const auto apart = open(packing, nullptr);
+    ASSERT_EQ(second->size(), apart->size());
+    EXPECT_EQ(second->description(), apart->description());
+    for (int64_t i = 0; i < apart->size(); ++i) {
+      Fields a, b, c;
+      apart->read(i, a);
+      first->read(i, b);
+      second->read(i, c);
+      ASSERT_EQ(b["ids"], a["ids"]);
+      ASSERT_EQ(c["ids"], a["ids"]);
+      ASSERT_EQ(second->length(i), apart->length(i));
+    }
+    lines += "{\"input_ids\": [1, 2]}\n";  // in the same file
+    folder.write("a.jsonl", lines);
+    IndexReader again(memory);
+    EXPECT_THROW(open(packing, &again), OtherIndex);
+  }
+}
+
 class PackedLines : public ::testing::Test {
  protected:
   std::map<std::string, List> batch(const TaskData& task, Packing packing, const std::string& lines) {
