@@ -158,7 +158,11 @@ std::string changed_keys(const std::string& before, const std::string& now, cons
     if (decides_results(key) || (longer && path == "training.max_steps") ||
         (by_host && path == "optimizer.offload_ratio") ||
         (rounded && path.starts_with("activation_checkpointing.")))
-      changed += fmt::format("{}{} {} -> {}", changed.empty() ? "" : ", ", path, was->second, is_now->second);
+      changed +=
+          fmt::format("{}{} {} -> {}{}", changed.empty() ? "" : ", ", path, was->second, is_now->second,
+                      path == "parallelism.zero_stage"
+                          ? " (sums of other parts: last digits of grad_norm, and of what it clips)"
+                          : "");
   }
   return changed;
 }
