@@ -12,13 +12,15 @@
 namespace recollect::test::resident_memory_test {
 namespace {
 
-constexpr double kWithin = 0.05;
+constexpr double kWithin = 0.05,
+                 kThreadsWithin = 0.02;  // of several ranks that are threads: what each leaves adds up
 
 struct ResidentCase {
   const char* name;
   Words words;
   int processes = 1;
   bool by_mpi = false;
+  double within = kWithin;
 };
 
 const ResidentCase kResidentCases[] = {
@@ -29,10 +31,16 @@ const ResidentCase kResidentCases[] = {
       "activation_checkpointing.cpu_checkpointing=true"}},
     {"TwoThreads",
      {"model.n_layer=4", "training.micro_batch_size=4", "parallelism.ranks_per_process=2",
-      "parallelism.tensor_parallel_size=2"}},
+      "parallelism.tensor_parallel_size=2"},
+     1,
+     false,
+     kThreadsWithin},
     {"FourThreads",
      {"model.n_layer=4", "training.micro_batch_size=4", "parallelism.ranks_per_process=4",
-      "parallelism.tensor_parallel_size=2", "parallelism.data_parallel_size=2"}},
+      "parallelism.tensor_parallel_size=2", "parallelism.data_parallel_size=2"},
+     1,
+     false,
+     kThreadsWithin},
     {"TwoProcesses",
      {"model.n_layer=8", "training.micro_batch_size=4", "parallelism.tensor_parallel_size=2",
       "parallelism.communicator=local"},
@@ -57,6 +65,10 @@ const ResidentCase kResidentCases[] = {
     {"ManyLines",
      {"model.n_layer=4", "training.micro_batch_size=4", "data.format=jsonl", "data.path=many.jsonl",
       "data.packing=within"}},
+    {"ManyLinesOfTwoProcesses",
+     {"model.n_layer=4", "training.micro_batch_size=4", "parallelism.data_parallel_size=2",
+      "data.format=jsonl", "data.path=many.jsonl", "data.packing=within"},
+     2},
 };
 
 void PrintTo(const ResidentCase& c, std::ostream* out) { *out << c.name; }
@@ -91,7 +103,8 @@ class Resident : public testing::TestWithParam<ResidentCase> {};
 TEST_P(Resident, IsWithinFivePercentOfWhatWasPredicted) {
   const Workplace place;
   place.folder().write("lines.jsonl", lines_of_all_lengths());
-  if (GetParam().name == std::string("ManyLines")) place.folder().write("many.jsonl", many_lines());
+  const bool many = std::string_view(GetParam().name).starts_with("ManyLines");
+  if (many) place.folder().write("many.jsonl", many_lines());
   Words words = {"train",
                  "c.yaml",
                  "device.backend=cpu",
@@ -113,6 +126,7 @@ TEST_P(Resident, IsWithinFivePercentOfWhatWasPredicted) {
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_EQ(times_in(run.out, "resident, predicted"), 1) << run.out;
   EXPECT_EQ(times_in(run.out, "resident, measured"), 1) << run.out;
+  EXPECT_EQ(times_in(run.out, ", the data's index of "), many && GetParam().processes > 1) << run.out;
   const Finished again = place.recollect({"report", "out"});
   EXPECT_EQ(times_in(again.out, "resident, measured"), 1) << again.out << again.err;
   Words asked = words;
@@ -126,7 +140,7 @@ TEST_P(Resident, IsWithinFivePercentOfWhatWasPredicted) {
     const auto predicted = report.at("resident").at("predicted").get<double>();
     const auto measured = report.at("resident").at("measured").get<double>();
     EXPECT_GT(measured, report.at("measured").at("arena").get<double>());
-    EXPECT_NEAR(predicted, measured, kWithin * measured) << "rank " << rank;
+    EXPECT_NEAR(predicted, measured, GetParam().within * measured) << "rank " << rank;
     if (!GetParam().by_mpi) {  // what MPI's library takes for itself is known when it has begun
       EXPECT_NEAR(estimated, measured, kWithin * measured) << "rank " << rank << ", estimated";
     }
