@@ -5,7 +5,7 @@
 namespace recollect::test {
 namespace {
 
-[[maybe_unused]] const int is_set = ::setenv("XDG_CACHE_HOME", "/dev/null", 1);
+[[maybe_unused]] const int has_no_cache = ::setenv("XDG_CACHE_HOME", "/dev/null", 1);
 
 }  // namespace
 }  // namespace recollect::test
