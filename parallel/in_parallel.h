@@ -13,7 +13,7 @@ template <typename Work>
 void in_parallel(int64_t count, const Work& work) {
   std::exception_ptr failure;
   std::atomic<bool> failed{false};
-#pragma omp parallel for schedule(dynamic)
+#pragma omp parallel for schedule(dynamic) if (count > 1)
   for (int64_t i = 0; i < count; ++i) {
     if (failed) continue;
     try {
