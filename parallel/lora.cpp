@@ -44,12 +44,18 @@ AdapterRules::AdapterRules(LoraSettings settings, const FileNames& files)
 
 bool AdapterRules::is_target(std::string_view module) const {
   const std::string weight = std::string(module) + ".weight";
+  const std::string whole = whole_name(module);
   const auto names_it = [&](const std::string& entry) { return names(entry, module); };
+  // One that an entry names whole is a target in every layer.
+  const bool passes = passes_layers(module);
+  const auto targets_it = [&](const std::string& entry) {
+    return names(entry, module) && (passes || entry == whole);
+  };
   const std::vector<std::string>& saved = settings_.modules_to_save;
   return std::none_of(saved.begin(), saved.end(),
                       [&](const std::string& entry) { return saves(entry, weight); }) &&
          std::none_of(settings_.exclude.begin(), settings_.exclude.end(), names_it) &&
-         std::any_of(settings_.targets.begin(), settings_.targets.end(), names_it) && passes_layers(module);
+         std::any_of(settings_.targets.begin(), settings_.targets.end(), targets_it);
 }
 
 bool AdapterRules::passes_layers(std::string_view module) const {
