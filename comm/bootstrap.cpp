@@ -88,10 +88,10 @@ struct Statement {
 
 void refuse_half(const char* source, const char* first, bool has_first, const char* second, bool has_second) {
   if (has_first == has_second) return;
+  const std::string missing = has_first ? second : first;
   throw Error(ExitCode::kConfiguration,
-              std::string(source) + ": " + (has_first ? first : second) + " is set, " +
-                  (has_first ? second : first) + " is not",
-              kHint);
+              std::string(source) + ": " + (has_first ? first : second) + " is set, " + missing + " is not",
+              "set " + missing + " too, or unset what another launcher has left");
 }
 
 // Nothing when the launcher is silent.

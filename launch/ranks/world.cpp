@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -113,6 +114,9 @@ std::string launcher_hint(int64_t ranks) {
 CommunicatorKind choose_communicator(const Config& config, const RankEnvironment& who) {
   if (config.parallelism.communicator != CommunicatorKind::kAuto) return config.parallelism.communicator;
   if (who.by_mpi) return CommunicatorKind::kMpi;
+  // As PyTorch's env:// has it: four variables, none of which says whose node this is.
+  const bool has_place = std::getenv("MASTER_ADDR") && std::getenv("MASTER_PORT");
+  if (who.run_id.empty() && has_place) return CommunicatorKind::kTcp;
   return who.local_size == who.size ? CommunicatorKind::kLocal : CommunicatorKind::kTcp;
 }
 

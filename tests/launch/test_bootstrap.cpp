@@ -242,6 +242,20 @@ TEST_F(Bootstrap, StockTorchrunOnTwoNodes) {
   EXPECT_EQ(numbers(place_.metrics()), two_by_two_in_one_process(place_));
 }
 
+// PyTorch's env:// needs no more than these.
+TEST_F(Bootstrap, FourVariablesSetByHandAreEnough) {
+  for (int rank = 0; rank < 2; ++rank) {
+    Environment four = variables(rank, 2, 2);
+    for (const char* name : {"LOCAL_RANK", "LOCAL_WORLD_SIZE"}) four.erase(name);
+    ranks_.start(four, {});
+  }
+  for (const Finished& finished : ranks_.wait()) expect(finished, 0, "");
+  Environment port = variables(0, 2, 2);
+  for (const char* name : {"LOCAL_RANK", "LOCAL_WORLD_SIZE"}) port.erase(name);
+  port["MASTER_PORT"] = "99999";
+  expect(place_.train({}, port), 2, "MASTER_PORT is '99999', not a port");
+}
+
 // As one who knows torchrun sets it by hand.
 TEST_F(Bootstrap, RanksThatDoNotKnowWhereToMeetAreToldTheVariables) {
   const Workplace place;
