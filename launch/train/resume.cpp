@@ -131,17 +131,27 @@ bool rate_follows_length(const std::map<std::string, std::string>& keys) {
          (!part.empty() && part != "0");
 }
 
+using Contents = std::map<std::string, std::string>;
+
+// Keys that name files of which is known what they held and hold: how they are spelled decides nothing, but with
+// data.weights, which are of the entries.
+bool is_known_by_contents(const std::string& path, const Contents& before, const Contents& now,
+                          const std::map<std::string, std::string>& keys) {
+  const auto weights = keys.find("data.weights");
+  return before.contains(path) && now.contains(path) &&
+         (path != "data.path" || weights == keys.end() || weights->second == "[]");
+}
+
 // Those keys whose files hold something else than they did.
-std::vector<std::string> changed_contents(const std::map<std::string, std::string>& before,
-                                          const Config& config) {
-  if (before.empty()) return {};
+std::vector<std::string> changed_contents(const Contents& before, const Contents& now) {
   std::vector<std::string> changed;
-  for (const auto& [key, word] : contents_of_inputs(config))
+  for (const auto& [key, word] : now)
     if (const auto was = before.find(key); was != before.end() && was->second != word) changed.push_back(key);
   return changed;
 }
 
-std::string changed_keys(const std::string& before, const std::string& now, const KeyTable& table) {
+std::string changed_keys(const std::string& before, const std::string& now, const KeyTable& table,
+                         const Contents& contents_before, const Contents& contents) {
   const std::map<std::string, std::string> old = keys_of(before), current = keys_of(now);
   const auto is = [&](const char* key, std::string_view value) {
     const auto found = current.find(key);
@@ -155,6 +165,7 @@ std::string changed_keys(const std::string& before, const std::string& now, cons
     const std::string path = key.path();
     const auto was = old.find(path), is_now = current.find(path);
     if (was == old.end() || is_now == current.end() || was->second == is_now->second) continue;
+    if (is_known_by_contents(path, contents_before, contents, current)) continue;
     if (decides_results(key) || (longer && path == "training.max_steps") ||
         (by_host && path == "optimizer.offload_ratio") ||
         (rounded && path.starts_with("activation_checkpointing.")))
@@ -182,12 +193,14 @@ std::string try_to_load(const Config& config, const std::string& folder, const T
     reader.load(state);
     resumed.progress = reader.manifest().progress;
     const std::string& before = reader.manifest().configuration;
-    resumed.changed = changed_keys(before, dump_resolved(config), KeyTable::of(config.model.family()));
-    if (world.rank() == 0)
-      for (const std::string& key : changed_contents(reader.manifest().inputs, config)) {
-        resumed.changed += fmt::format("{}what is in {}", resumed.changed.empty() ? "" : ", ", key);
-        resumed.other_base |= key == "model.pretrained";
-      }
+    const Contents &had = reader.manifest().inputs,
+                   has = world.rank() == 0 && !had.empty() ? contents_of_inputs(config) : Contents();
+    resumed.changed =
+        changed_keys(before, dump_resolved(config), KeyTable::of(config.model.family()), had, has);
+    for (const std::string& key : changed_contents(had, has)) {
+      resumed.changed += fmt::format("{}what is in {}", resumed.changed.empty() ? "" : ", ", key);
+      resumed.other_base |= key == "model.pretrained";
+    }
     resumed.classes = classes_of(before);
     if (world.rank() == 0) resumed.ignored_files = reader.unknown_files();
   } catch (const Error& error) {

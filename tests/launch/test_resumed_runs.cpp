@@ -188,6 +188,8 @@ TEST(ResumedInputs, NameWhatMakesOtherResults) {
   place.folder().write("text", std::string(400, 'b'));
   says(train(7, {"scheduler.name=cosine"}), "training.max_steps 6 -> 7, what is in data.path");
   EXPECT_EQ(train(7, {"scheduler.name=cosine"}), "");
+  place.folder().write("moved", std::string(400, 'b'));
+  EXPECT_EQ(train(8, {"data.path=moved", "scheduler.name=cosine"}).find("data.path"), std::string::npos);
 }
 
 // What adapters were trained with is in the snapshot, and what they are merged into is not.
