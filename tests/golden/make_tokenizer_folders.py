@@ -83,6 +83,17 @@ def cases():
             yield "both lists", of, {}, {CONFIG: said | {"additional_special_tokens": ["<new>"], "extra_special_tokens": ["<ent>"]}}
             yield "extra_special_tokens named", of, {}, {CONFIG: said | {"extra_special_tokens": {"image_token": "<new>"}}}
             yield "a token of a name of its own", of, {}, {CONFIG: said | {"image_token": "<new>", "video_token": "<ent>"}}
+            yield "extra_special_tokens named, against a name of its own", of, {}, {
+                CONFIG: said | {"image_token": "<new>", "extra_special_tokens": {"image_token": "<ent>"}}}
+            for second in ("PreTrainedTokenizerFast", cls):
+                if form == "plain" and second != cls:
+                    continue
+                yield f"a token of two names {second}", of, {}, {
+                    CONFIG: {"tokenizer_class": second, "bos_token": "<new>", "pad_token": typed("<new>", rstrip=True)}}
+                yield f"a token of two names, wide first {second}", of, {}, {
+                    CONFIG: {"tokenizer_class": second, "bos_token": typed("<new>", rstrip=True), "pad_token": "<new>"}}
+                yield f"a token of two names in the map {second}", of, {}, {
+                    CONFIG: {"tokenizer_class": second}, MAP: {"pad_token": "<new>", "additional_special_tokens": [token("<new>", rstrip=True)]}}
             yield "special tokens of the text", of, {}, {CONFIG: said | {"eos_token": "</s>", "bos_token": "the", "pad_token": "</s>"}}
             yield "names of inputs", of, {}, {CONFIG: said | {"model_input_names": ["input_ids", "attention_mask"]}}
             yield "names of inputs, with types", of, {}, {CONFIG: said | {"model_input_names": ["input_ids", "token_type_ids"]}}
@@ -114,6 +125,12 @@ def cases():
             "padding": {"strategy": "BatchLongest", "direction": "Left", "pad_to_multiple_of": None, "pad_id": 2, "pad_type_id": 0, "pad_token": "[CLS]"},
             "truncation": {"direction": "Left", "max_length": 5, "strategy": "LongestFirst", "stride": 0}}, {CONFIG: said}
         yield f"other prefix {one}", "bert.json", {"model": bert["model"] | {"max_input_chars_per_word": 3}}, {CONFIG: said}
+    # Classes that take the vocabulary alone, and make the rest anew.
+    for one in ("RobertaTokenizer", "BartTokenizerFast", "GPTNeoXTokenizerFast", "CodeLlamaTokenizer", "CLIPTokenizer", "GemmaTokenizer",
+                "CohereTokenizerFast", "WhisperTokenizer", "T5Tokenizer"):
+        yield f"made anew by {one}", "gpt2.json", {}, {CONFIG: {"tokenizer_class": one}}
+    for one in ("gpt_neox", "roberta", "t5", "falcon"):
+        yield f"model type alone {one}", "gpt2.json", {}, {MODEL: {"model_type": one}}
     template = {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<|endoftext|>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
                 "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
                 "special_tokens": {"<|endoftext|>": {"id": "<|endoftext|>", "ids": [0], "tokens": ["<|endoftext|>"]}}}

@@ -13,6 +13,7 @@
 #include "engine/core/error.h"
 #include "engine/data/tokenizer/files_beside.h"
 #include "engine/data/tokenizer/load.h"
+#include "engine/data/tokenizer/other_classes.h"
 #include "engine/data/tokenizer/rebuilt_tokenizer.h"
 #include "engine/data/tokenizer/tokenizer_class.h"
 #include "engine/io/input_file.h"
@@ -229,11 +230,24 @@ class FolderReader {
     } else if (choice_ != TokenizerClass::kUnsaid && choice_ != TokenizerClass::kAsFile &&
                choice_ != TokenizerClass::kOther) {
       makes_anew_ = choice_;
+    } else if (choice_ == TokenizerClass::kOther) {
+      refuse_other_class();
     }
     if (makes_anew_ && (*makes_anew_ == TokenizerClass::kBert) != word_piece)
       refuse(fmt::format("{} does not go with {}, which holds {}", class_text(), file_,
                          word_piece ? "word pieces" : "byte pairs"),
              from_json_ ? kAsFileHint : fmt::format("write {}", usual));
+  }
+
+  // Nor is known what a model of another family takes where no file names a class.
+  void refuse_other_class() const {
+    const std::string& said = beside_.tokenizer_class;
+    if (said.empty() || makes_what_is_not_followed(said))
+      refuse(fmt::format(
+                 "{}: with it Transformers 5 takes the vocabulary of {}, and makes all else anew, which is "
+                 "not followed here",
+                 class_text(), file_),
+             kAsFileHint);
   }
 
   void name_special_tokens(const WholeJson& json) {
@@ -362,8 +376,9 @@ class FolderReader {
       return std::any_of(beside_.added.begin(), beside_.added.end(),
                          [&](const auto& one) { return one.second.content == content; });
     };
+    // Of what several names add, the switches of the last one count.
+    const WholeJson list = result_.json["added_tokens"];
     const auto in_file = [&](const std::string& content) {
-      const WholeJson& list = result_.json["added_tokens"];
       return std::any_of(list.begin(), list.end(), [&](const WholeJson& one) {
         return one.is_object() && one.contains("content") && one["content"] == content;
       });

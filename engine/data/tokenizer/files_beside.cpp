@@ -173,10 +173,16 @@ class BesideReader {
     }
   }
 
+  // {"image_token": "<image>"} of that list goes before a key of the same name.
+  bool config_names(const std::string& key) const {
+    const auto list = result_.config.find("extra_special_tokens");
+    return list != result_.config.end() && list->is_object() && list->contains(key);
+  }
+
   void read_token_of_config(const std::string& key, const BesideJson& value) {
     if (is_named(key)) {
       result_.named[key] = token_of(value, kTokenizerConfig, key, false);
-    } else if (key.ends_with("_token") && (value.is_string() || value.is_object())) {
+    } else if (key.ends_with("_token") && (value.is_string() || value.is_object()) && !config_names(key)) {
       (value.is_string() ? plain_ : typed_).push_back(*token_of(value, kTokenizerConfig, key, false));
     }
   }
