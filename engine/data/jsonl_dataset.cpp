@@ -16,6 +16,7 @@
 #include "engine/data/line_parser.h"
 #include "engine/data/number_list.h"
 #include "engine/data/text_file.h"
+#include "engine/io/file_kind.h"
 #include "engine/io/input_file.h"
 
 namespace recollect {
@@ -135,7 +136,11 @@ class JsonlDataset : public Dataset {
       parse(file, line, sample_);
     } catch (const Error& error) {
       if (bad_.passes_over(error)) return false;
-      const std::string kind = line == 0 ? what_jsonl_is(file.line(line, text_)) : "";
+      const std::string_view first = line == 0 ? file.line(line, text_) : std::string_view();
+      if (const auto other = kind_of_file(first); other && error.code() == ExitCode::kInput)
+        throw Error(error.code(), fmt::format("{} {}, not JSONL", file.file.path(), other->what),
+                    std::string(other->hint));
+      const std::string kind = line == 0 ? what_jsonl_is(first) : "";
       if (kind.empty() || error.code() != ExitCode::kInput) throw;
       throw Error(error.code(), error.what(), kind);
     }

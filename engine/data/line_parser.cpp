@@ -84,6 +84,7 @@ void LineParser::parse(Fields& sample) {
     const FieldSpec& spec = specs_[index];
     if (seen >> index & 1) fail(fmt::format("the key \"{}\" appears twice", spec.key));
     seen |= uint64_t{1} << index;
+    if (!spec.required && accept_null()) continue;
     parse_field(spec, sample.field(spec.name));
   } while (accept(','));
   expect('}', "',' or '}'");
@@ -101,6 +102,14 @@ bool LineParser::accept(char c) {
   skip_space();
   if (at_ == text_.size() || text_[at_] != c) return false;
   ++at_;
+  return true;
+}
+
+// What a table that lacks the value in some rows becomes as JSONL.
+bool LineParser::accept_null() {
+  skip_space();
+  if (!text_.substr(at_).starts_with("null")) return false;
+  at_ += 4;
   return true;
 }
 
@@ -206,7 +215,7 @@ int32_t LineParser::parse_number(const FieldSpec& spec) {
     if (!(value >= spec.low && value <= spec.high)) fail_outside(start, spec, fmt::to_string(value));
     return std::bit_cast<int32_t>(static_cast<float>(value));
   }
-  const std::optional<bool> flag = spec.is_class ? parse_flag() : std::nullopt;
+  const std::optional<bool> flag = spec.is_class || spec.is_mask ? parse_flag() : std::nullopt;
   const int64_t value = flag ? *flag : parse_integer(spec.is_class);
   const bool inside = value >= static_cast<int64_t>(spec.low) && value <= static_cast<int64_t>(spec.high);
   if (!inside && !(spec.may_be_ignored && value == kIgnoredLabel))

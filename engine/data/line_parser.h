@@ -35,6 +35,7 @@ class LineParser {
 
   void skip_space();
   bool accept(char c);
+  bool accept_null();
   void expect(char c, const char* what);
 
   std::size_t parse_key();  // its place among the specs

@@ -24,10 +24,12 @@ void fail_at_line(const std::string& path, int64_t line, const Error& error) {
 
 std::string read_utf8(const std::string& path) {
   std::string whole = InputFile(path).text();
-  if (const std::size_t bad = first_invalid_utf8(whole); bad != std::string_view::npos) {
-    if (const std::optional<FileKind> kind = kind_of_file(whole))
-      throw Error(ExitCode::kInput, fmt::format("{} {}, and no text", path, kind->what),
-                  std::string(kind->hint));
+  const std::size_t bad = first_invalid_utf8(whole);
+  const bool is_text = bad == std::string_view::npos;
+  if (const std::optional<FileKind> kind = kind_of_file(whole, /*sure=*/is_text); kind && !kind->may_be_text)
+    throw Error(ExitCode::kInput, fmt::format("{} {}, not text in UTF-8", path, kind->what),
+                std::string(kind->hint));
+  if (!is_text) {
     const std::string_view before = std::string_view(whole).substr(0, bad);
     const std::size_t line_begin = before.rfind('\n') + 1;  // 0 where there is none
     throw Error(ExitCode::kInput,

@@ -238,7 +238,9 @@ int32_t TextTable::class_at(std::size_t row, std::size_t column, std::span<const
 }
 
 float TextTable::number_at(std::size_t row, std::size_t column) const {
-  const std::string_view field = at(row, column);
+  std::string_view field = at(row, column);  // blanks around a number are none of it, as everywhere else
+  field.remove_prefix(std::min(field.find_first_not_of(" \t"), field.size()));
+  field = field.substr(0, field.find_last_not_of(" \t") + 1);
   float number = 0;
   const auto read = std::from_chars(field.data(), field.data() + field.size(), number);
   if (read.ec != std::errc() || read.ptr != field.data() + field.size() || !std::isfinite(number))

@@ -7,8 +7,9 @@
 namespace recollect {
 
 struct FileKind {
-  std::string_view what;  // "is compressed with gzip"
-  std::string_view hint;  // what to do with it
+  std::string_view what;     // "is compressed with gzip"
+  std::string_view hint;     // what to do with it
+  bool may_be_text = false;  // somebody may want to read it as such
 };
 
 // Nothing for text, and for numbers without a header. `sure`: by four bytes or more, which numbers are not by chance.

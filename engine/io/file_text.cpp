@@ -1,6 +1,7 @@
 #include "engine/io/file_text.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <array>
 #include <cerrno>
@@ -17,6 +18,9 @@ std::string read_file_text(const std::string& path, std::size_t limit, std::stri
   errno = 0;
   const std::unique_ptr<std::FILE, decltype(close)> file(std::fopen(path.c_str(), "rb"), close);
   if (!file) return fmt::format("cannot be read: {}", std::strerror(errno));
+  struct stat status {};
+  if (::fstat(::fileno(file.get()), &status) == 0 && S_ISDIR(status.st_mode))
+    return "is a folder, where a file is expected";
   std::string bytes;
   std::array<char, 16 << 10> part{};  // most files are smaller than this, and far below the limit
   while (bytes.size() <= limit) {

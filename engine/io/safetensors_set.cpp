@@ -57,6 +57,17 @@ std::string resolve_shard(const std::string& index_path, const std::string& shar
 [[noreturn]] void refuse_folder(const std::string& path) {
   for (const char* name : {"pytorch_model.bin", "pytorch_model.bin.index.json", "model.pt", "model.pth"})
     if (is_there(fs::path(path) / name)) refuse_pickle((fs::path(path) / name).string());
+  std::string others;
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(path, error)) {
+    const std::string end = entry.path().extension();
+    for (const char* form : {".safetensors", ".gguf", ".h5", ".msgpack", ".onnx", ".ckpt", ".pth"})
+      if (end == form)
+        others += (others.empty() ? "" : ", ") + escaped_name(entry.path().filename().string());
+  }
+  if (!others.empty())
+    input_error(fmt::format("{} holds neither {} nor {}; it has {}", path, kSingleFile, kIndexFile, others),
+                "give the model in Hugging Face's form, as save_pretrained writes it");
   input_error(fmt::format("{} holds neither {} nor {}", path, kSingleFile, kIndexFile));
 }
 

@@ -51,7 +51,7 @@ TEST(DataFields, LengthsTypesAndMasks) {
        {"{'input_ids': [1], 'token_type_ids': [-100]}", "39: token type -100 is outside the model's 2"},
        {"{'input_ids': [1, 2], 'attention_mask': [1]}", "45: 1 attention_mask for 2 input_ids"},
        {"{'input_ids': [1], 'attention_mask': [2]}", "39: a mask's 2 is outside 0 and 1"},
-       {"{'input_ids': [1], 'attention_mask': [true]}", "39: expected an integer"},
+       {"{'input_ids': [1], 'attention_mask': [null]}", "39: expected an integer"},
        {"{'input_ids': [1, 2], 'attention_mask': [0, 1]}",
         "45: `attention_mask` has a 1 after a 0 | a mask is "
         "ones and then zeros"},
@@ -66,6 +66,27 @@ TEST(DataFields, LengthsTypesAndMasks) {
        {"{'input_ids': [1], 'attention_mask': [1], 'attention_mask': [1]}",
         "60: the key `attention_mask` appears"},
        {"{'labels': [1]}", "16: there is no `input_ids`"}});
+}
+
+// A mask of bool as NumPy and PyTorch have it, and a column that only some rows have.
+TEST(DataFields, FlagsInMasksAndNullForWhatIsNotThere) {
+  const TemporaryFolder folder;
+  const TaskData task = masked_lm_data(kInputs, {});
+  const std::string plain =
+                        R"({"input_ids": [1, 2, 3], "attention_mask": [1, 1, 0], "labels": [-100, 2, -100]})",
+                    flags = R"({"input_ids": [1, 2, 3], "attention_mask": [true, true, false], "labels": )"
+                            R"([-100, 2, -100], "token_type_ids": null})";
+  const auto data = open_dataset({.format = DataFormat::kJsonl,
+                                  .paths = {folder.write("a.jsonl", plain + "\n" + flags + "\n")},
+                                  .sequence_length = 4,
+                                  .vocabulary_size = 50,
+                                  .fields = task.fields});
+  Fields first, second;
+  data->read(0, first), data->read(1, second);
+  for (const FieldSpec& spec : task.fields)
+    EXPECT_EQ(first.field(spec.name).values, second.field(spec.name).values) << spec.key;
+  expect_refusals(sequence_classification_data(kInputs, 3, ProblemType::kSingleLabel),
+                  {{"{'input_ids': [1], 'labels': null}", "30: expected an integer"}});
 }
 
 TEST(DataFields, ClassesOfASequence) {

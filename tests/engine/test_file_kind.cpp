@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/data/dataset.h"
+#include "engine/data/text_file.h"
 #include "engine/data/text_table.h"
 #include "engine/io/file_kind.h"
 #include "engine/io/file_text.h"
@@ -56,8 +57,10 @@ TEST(FileKind, IsToldByItsFirstBytes) {
   folder.write("b.idx", legacy);
   refused({"b.idx is an index of Megatron's or fairseq's old form (TNTIDX)", "--dataset-impl mmap"},
           [&] { tokens("b.bin", "", "uint16"); });
-  refused({"a.csv is a Parquet file, and no text", "to_json"},
+  refused({"a.csv is a Parquet file, not text in UTF-8", "to_json"},
           [&] { TextTable(folder.write("a.csv", parquet), {}); });
+  refused({"a.csv is a zip archive", "unpack"}, [&] { TextTable(folder.write("a.csv", zip), {}); });
+  EXPECT_NO_THROW(read_utf8(folder.write("a.txt", page)));  // somebody may want to learn from it
   refused({"a.csv is text in UTF-16", "iconv"}, [&] {
     TextTable(folder.write("a.csv",
                            "\xff\xfe"
@@ -71,6 +74,21 @@ TEST(FileKind, IsToldByItsFirstBytes) {
         std::pair("GGUF\x03\0\0\0"s, "holds weights in the form of GGUF")})
     refused({"m.safetensors", said, "weights of safetensors"},
             [&, &content = content] { SafetensorsFile file(folder.write("m.safetensors", content)); });
+}
+
+TEST(FileKind, WhatIsNoJsonlOfIdsIsNamed) {
+  const test::TemporaryFolder folder;
+  for (const auto& [content, said] :
+       {std::pair("\x1f\x8b\x08\0"s, "is compressed with gzip, not JSONL"),
+        std::pair("PAR1\x15\x04"s, "is a Parquet file, not JSONL"),
+        std::pair("PK\x03\x04"s, "is a zip archive"), std::pair("\xff\xfe{\0"s, "is text in UTF-16"),
+        std::pair("<!DOCTYPE html>\n"s, "is a web page, not JSONL")})
+    test::expect_error(ExitCode::kInput, {"a.jsonl", said}, [&, &content = content] {
+      open_dataset({.format = DataFormat::kJsonl,
+                    .paths = {folder.write("a.jsonl", content)},
+                    .sequence_length = 4,
+                    .vocabulary_size = 30});
+    });
 }
 
 TEST(FileKind, JsonThatIsNoJsonlIsNamed) {
