@@ -26,7 +26,7 @@ struct Trainer {
 };
 
 constexpr Trainer kTrainers[] = {{"DeepSpeed", "DeepSpeed's configuration", arrange_deepspeed},
-                                 {"accelerate", "accelerate's configuration"},
+                                 {"accelerate", "accelerate's configuration", arrange_accelerate},
                                  {"Transformers", "Transformers' TrainingArguments", arrange_transformers},
                                  {"axolotl", "axolotl's configuration", arrange_axolotl},
                                  {"OSLO", "OSLO's configuration", arrange_oslo},

@@ -56,6 +56,10 @@ void arrange_rule(ForeignFile& file) {
   if (is_torch && !coupled && !file.has(of_optimizer("weight_decay")))
     file.write_default("optimizer.weight_decay", "0.01");
   file.settle(of_optimizer("torch_adam"));
+  if (file.number(of_optimizer("weight_decay"), 0) > 0)
+    file.note(file.find(of_optimizer("weight_decay"))->shown(),
+              "there biases and norms are decayed too, unless the model's code groups its parameters: "
+              "optimizer.decay_all: true does that");
   for (const std::string_view off : {"amsgrad", "nesterov", "maximize"})
     if (file.is_true(of_optimizer(off))) file.leave_out(of_optimizer(off), "not supported");
   for (const std::string_view on : {"bias_correction"})
@@ -194,6 +198,13 @@ void arrange_deepspeed(ForeignFile& file) {
               "what fp16 says besides is left out: write training.precision: fp16 where it is on");
     file.settle("fp16.enabled");
   }
+  // As files of old say it.
+  if (file.is_true("zero_optimization")) {
+    file.note("zero_optimization true", kNeedsReplicas);
+    file.write("zero_optimization", "parallelism.zero_stage", "1");
+  }
+  if (file.is_true("zero_optimization.cpu_offload"))
+    file.write("zero_optimization.cpu_offload", "optimizer.offload", "host");
   arrange_schedule_of_deepspeed(file);  // whose peak goes before the optimizer's rate
   arrange_rule(file);
   arrange_zero(file);

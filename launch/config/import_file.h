@@ -100,6 +100,7 @@ bool is_training_argument(std::string_view name);
 
 void arrange_transformers(ForeignFile& file);
 void arrange_deepspeed(ForeignFile& file);
+void arrange_accelerate(ForeignFile& file);
 void arrange_axolotl(ForeignFile& file);
 void arrange_torchtitan(ForeignFile& file);
 void arrange_oslo(ForeignFile& file);

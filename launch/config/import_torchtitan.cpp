@@ -17,9 +17,10 @@ std::string one_of(const ForeignFile& file, std::initializer_list<const char*> p
   return "";
 }
 
-void write_or_default(ForeignFile& file, const std::string& path, const char* ours, const char* otherwise) {
+void write_or_default(ForeignFile& file, const std::string& path, const char* ours, const char* otherwise,
+                      const char* value = nullptr) {
   if (!path.empty())
-    file.write(path, ours, file.value(path));
+    file.write(path, ours, value ? value : file.value(path));
   else if (*otherwise != '\0')
     file.write_default(ours, otherwise);
 }
@@ -35,7 +36,9 @@ void arrange_training(ForeignFile& file) {
   write_or_default(file, one_of(file, {"training.steps"}), "training.max_steps", "10000");
   write_or_default(file, one_of(file, {"training.max_norm"}), "optimizer.max_grad_norm", "");
   const std::string precision = one_of(file, {"training.mixed_precision_param"});
-  write_or_default(file, precision, "training.precision", "bf16");
+  const std::string type = file.value(precision, "bfloat16");
+  if (type == "bfloat16" || type == "float32")
+    write_or_default(file, precision, "training.precision", "bf16", type == "float32" ? "fp32" : "bf16");
   file.settle("training.mixed_precision_reduce");
   if (file.has("training.dataset_path")) file.settle("training.dataset");
   for (const char* silent :

@@ -225,6 +225,13 @@ void arrange_best_model(ForeignFile& file) {
                    "nothing depends on it there, either, without load_best_model_at_end");
 }
 
+// Nothing there, too: but nothing is another value than the one that a key has where it is not given.
+void arrange_nulls(ForeignFile& file) {
+  for (const auto& entry : file.root().entries)
+    if (entry.key.text == "max_grad_norm" && entry.value.kind == YamlNode::Kind::kNull)
+      file.write_default("optimizer.max_grad_norm", "0", " # null there: never clipped");
+}
+
 void arrange_reports(ForeignFile& file) {
   if (!file.has("report_to")) return;
   std::vector<std::string> forms;
@@ -286,6 +293,7 @@ void arrange_transformers(ForeignFile& file) {
   arrange_schedule(file);
   arrange_best_model(file);
   arrange_strategies(file);
+  arrange_nulls(file);
   arrange_reports(file);
   arrange_sharding(file);
   settle_names(file);

@@ -57,10 +57,17 @@ TEST(ImportTrainers, DeepSpeedsFileAsItsEngineReadsIt) {
        {{"optimizer.name", "adamw"},
         {"optimizer.learning_rate", "0.0002"},
         {"optimizer.weight_decay", "0.1"}},
-       {}},  // adam_w_mode is Adam's alone
+       {"optimizer.params.weight_decay 0.1: there biases and norms are decayed too"}},  // adam_w_mode is Adam's alone
       {R"({"optimizer": {"type": "SGD", "params": {"lr": 0.1, "momentum": 0.9, "nesterov": true}}})",
        {{"optimizer.name", "sgd"}, {"optimizer.momentum", "0.9"}},
        {"optimizer.params.nesterov true: not supported"}},
+      {R"({"zero_optimization": {"stage": 2, "cpu_offload": true}})",
+       {{"parallelism.zero_stage", "2"}},
+       {"zero_optimization.stage 2: on one data parallel rank",
+        "zero_optimization.cpu_offload true: optimizer.offload has no effect"}},
+      {R"({"train_batch_size": 8, "zero_optimization": true})",
+       {{"parallelism.zero_stage", "1"}},
+       {"zero_optimization true: on one data parallel rank"}},
       {R"({"optimizer": {"type": "OneBitAdam", "params": {"lr": 0.1, "freeze_step": 9, "betas": [0.8, 0.9]}}})",
        {{"optimizer.learning_rate", "0.1"}, {"optimizer.beta1", "0.9"}},
        {"optimizer.type OneBitAdam: not supported"}},
@@ -302,6 +309,43 @@ TEST(ImportTrainers, TorchtitansToml) {
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("titan:2:9: not valid TOML"), std::string::npos) << error.what();
   }
+}
+
+TEST(ImportTrainers, NamesOfNumberTypesAsTorchtitanHasThem) {
+  for (const auto& [there, ours] : {std::pair("bfloat16", "bf16"), std::pair("float32", "fp32")}) {
+    const Imported imported = import_config_text(
+        "titan", fmt::format("[training]\nsteps = 5\nseq_len = 64\nmixed_precision_param = \"{}\"\n", there));
+    const Keys expected{{"training.precision", ours}};
+    EXPECT_EQ(read_keys(imported, expected), expected) << imported.yaml;
+    EXPECT_TRUE(line_of(imported, "training.mixed").starts_with("nothing is said"))
+        << line_of(imported, "training.mixed");
+  }
+}
+
+TEST(ImportTrainers, AcceleratesYamlOfBothVersionsOfFsdp) {
+  const auto stage = [](const std::string& fsdp, const std::string& expected) {
+    const Imported imported =
+        import_config_text("acc.yaml", "distributed_type: FSDP\nnum_processes: 4\n" + fsdp);
+    const Keys keys{{"parallelism.zero_stage", expected}};
+    EXPECT_EQ(read_keys(imported, keys, {"parallelism.data_parallel_size=4"}), keys) << imported.yaml;
+    for (const std::string& line : imported.left_out)
+      EXPECT_EQ(line.find("write zero_stage"), std::string::npos) << fsdp << line;
+  };
+  stage(
+      "fsdp_config: {fsdp_sharding_strategy: FULL_SHARD, fsdp_auto_wrap_policy: X, fsdp_use_orig_params: "
+      "true}\n",
+      "3");
+  stage("fsdp_config: {fsdp_version: 2, fsdp_state_dict_type: X}\n", "3");
+  stage("fsdp_config: {fsdp_version: 2, fsdp_reshard_after_forward: false}\n", "2");
+  stage("fsdp_config: {fsdp_reshard_after_forward: SHARD_GRAD_OP}\n", "2");
+  stage("parallelism_config: {parallelism_config_dp_shard_size: 4, parallelism_config_cp_size: 1}\n", "3");
+}
+
+TEST(ImportTrainers, NothingForTheNormIsNoClipping) {
+  const Imported imported =
+      import_config_text("args.json", R"({"per_device_train_batch_size": 2, "max_grad_norm": null})");
+  const Keys expected{{"optimizer.max_grad_norm", "0"}};
+  EXPECT_EQ(read_keys(imported, expected), expected) << imported.yaml;
 }
 
 TEST(ImportTrainers, OslosJson) {
