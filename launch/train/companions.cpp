@@ -45,6 +45,14 @@ OrderedJson object_in(const std::string& path) {
   return json.is_object() ? json : OrderedJson::object();
 }
 
+// The names that a class gives to tokens, where Transformers takes another class beside the model.
+OrderedJson with_token_names(const TokenizerAsRead& read, OrderedJson said) {
+  for (const auto& [key, token] : read.special)
+    if (!said.contains(key)) said[key] = token.content;
+  if (read.habits.pads_left && !said.contains("padding_side")) said["padding_side"] = "left";
+  return said;
+}
+
 // What AutoTokenizer would not find where the tokenizer lies beside another model: its class, and the names of its tokens.
 OrderedJson completed_config(const Config& config, const TokenizerAsRead& read, OrderedJson said) {
   TokenizerClass choice = read.choice;
@@ -52,8 +60,7 @@ OrderedJson completed_config(const Config& config, const TokenizerAsRead& read, 
   said["tokenizer_class"] = read.beside.tokenizer_class.empty() || choice == TokenizerClass::kAsFile
                                 ? tokenizer_class_name(choice)
                                 : read.beside.tokenizer_class;
-  for (const auto& [key, token] : read.special)
-    if (!said.contains(key)) said[key] = token.content;
+  said = with_token_names(read, std::move(said));
   if (choice == TokenizerClass::kAsFile && config.model.facts().token_types > 0 &&
       !said.contains("model_input_names"))
     said["model_input_names"] = {"input_ids", "token_type_ids", "attention_mask"};
@@ -112,17 +119,22 @@ void Companions::add_tokenizer(const Config& config, const std::string& path) {
   const std::string config_file = read->beside.where(kTokenizerConfig);
   FilesBeside beside = read->beside;
   beside.model_type = config.model.family().type;
-  if (!beside.config.contains("tokenizer_class")) {
-    OrderedJson completed = completed_config(config, *read, object_in(config_file));
-    beside.tokenizer_class = completed["tokenizer_class"].get<std::string>();
-    std::erase_if(files_, [](const Companion& file) { return file.name == kTokenizerConfig; });
-    files_.push_back({kTokenizerConfig, "", completed.dump(2) + "\n"});
+  const bool has_class = beside.config.contains("tokenizer_class");
+  OrderedJson said = object_in(config_file);
+  if (!has_class) {
+    said = completed_config(config, *read, std::move(said));
+    beside.tokenizer_class = said["tokenizer_class"].get<std::string>();
   }
   const TokenizerClass now = class_of_transformers(beside, read->byte_level);
+  const bool loses_class = now == TokenizerClass::kAsFile && read->made_as != TokenizerClass::kAsFile;
+  if (!has_class || loses_class) {
+    std::erase_if(files_, [](const Companion& file) { return file.name == kTokenizerConfig; });
+    files_.push_back({kTokenizerConfig, "", with_token_names(*read, std::move(said)).dump(2) + "\n"});
+  }
   const TokenizerClass then =
       read->choice == TokenizerClass::kUnsaid && read->all_usual ? read->made_as : read->choice;
   // As it is, a tokenizer.json says all that a class has made of the files.
-  if (now == TokenizerClass::kAsFile && read->made_as != TokenizerClass::kAsFile)
+  if (loses_class)
     vocabulary_ = vocabulary;
   else if (!same_class(now, then))
     remarks_.push_back(
