@@ -55,9 +55,30 @@ std::vector<std::string> names_of(const FileNames& files, const SafetensorsSet& 
   return names;
 }
 
+// What is said of every tensor says no more than the first of them.
+std::string first_lines(const std::string& problems) {
+  constexpr std::ptrdiff_t kMost = 24;
+  std::size_t end = 0;
+  for (std::ptrdiff_t line = 0; line < kMost && end != std::string::npos; ++line)
+    end = problems.find('\n', end + 1);
+  if (end == std::string::npos) return problems;
+  const auto left = std::count(problems.begin() + static_cast<std::ptrdiff_t>(end), problems.end(), '\n');
+  return problems.substr(0, end) + "\n  and " + std::to_string(left) + " more";
+}
+
+// "module." of a DistributedDataParallel, or "_orig_mod." of a compiled model, before every name.
+std::string wrapper_of(const SafetensorsSet& source) {
+  const std::vector<std::string> names = source.names();
+  for (const std::string_view wrapper : {"module.", "_orig_mod."})
+    if (!names.empty() && std::all_of(names.begin(), names.end(),
+                                      [&](const std::string& name) { return name.starts_with(wrapper); }))
+      return std::string(wrapper);
+  return "";
+}
+
 // Adds what is wrong to `problems`.
 std::vector<std::string> find_parts(const FileNames& files, const Parameter& p, const SafetensorsSet& source,
-                                    std::string& problems) {
+                                    std::string& problems, bool& other_head) {
   std::vector<std::string> names;
   std::string missing;
   for (const Parameter::FileTensor& tensor : p.file_tensors()) {
@@ -68,6 +89,7 @@ std::vector<std::string> find_parts(const FileNames& files, const Parameter& p, 
     }
     const std::string& name = given.front();
     const std::vector<int64_t>& shape = source.at(name).shape;
+    if (shape != p.file_shape(tensor) && p.may_be_missing) other_head = true;
     if (shape != p.file_shape(tensor))
       problems += "\n  misshapen: " + name + " is " + shape_text(shape) + ", the model's is " +
                   shape_text(p.file_shape(tensor));
@@ -93,16 +115,24 @@ std::vector<std::vector<std::string>> find_tensors(const Model& model, const Saf
       expected.insert(files.older_name(tensor.name));
     }
   std::string problems;
+  bool other_head = false;  // of another number of classes
   for (const std::string& name : source.names()) {
     const std::string_view bare = without_prefix(name, files.prefix);
     if (!expected.contains(bare) && !files.passed_over(bare)) problems += "\n  unknown: " + name;
   }
   std::vector<std::vector<std::string>> names;
   for (const Parameter& p : model.parameters)
-    names.push_back(p.adapter ? std::vector<std::string>() : find_parts(files, p, source, problems));
+    names.push_back(p.adapter ? std::vector<std::string>()
+                              : find_parts(files, p, source, problems, other_head));
   if (!problems.empty())
-    throw Error(ExitCode::kInput, "the weights do not fit the model:" + problems,
-                "check model.* against the config.json beside the weights");
+    throw Error(ExitCode::kInput, "the weights do not fit the model:" + first_lines(problems),
+                !wrapper_of(source).empty() ? "every name begins with " + wrapper_of(source) +
+                                                  ", which a wrapper of PyTorch's puts there: save the model "
+                                                  "that is in it, with save_pretrained"
+                : other_head
+                    ? "model.num_labels, which data.labels sets too, says how many classes the head has: "
+                      "those of the file, or take the head's tensors out of it to begin with a new one"
+                    : "check model.* against the config.json beside the weights");
   return names;
 }
 

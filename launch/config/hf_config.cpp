@@ -155,6 +155,14 @@ void merge_hf_config(const std::string& path, Config& config, Problems& problems
   const Place place{path, 0, 0};
   std::string text;
   if (std::string wrong = read_file_text(path, kMaxDocumentBytes, text); !wrong.empty()) {
+    const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+    std::error_code error;
+    if (!std::filesystem::exists(path, error) &&
+        std::filesystem::exists(folder / "adapter_config.json", error))
+      wrong =
+          "is not there: the folder has adapters of PEFT's, which lora.path names, beside the model that "
+          "they are "
+          "of in model.pretrained";
     problems.add(place, wrong);
     return;
   }
@@ -162,10 +170,12 @@ void merge_hf_config(const std::string& path, Config& config, Problems& problems
   if (document.is_null()) return;
   const ModelFamily& family = config.model.family();
   const auto type = document.find("model_type");
-  if (!config.origins.contains("model.type") && type != document.end() && type->is_string() &&
-      !find_model_family(type->get<std::string>())) {
-    problems.add(place, fmt::format("model_type: expected {}, found the text \"{}\"", all_types(),
-                                    shown(type->get<std::string>())));
+  if (!config.origins.contains("model.type") && type != document.end() &&
+      !(type->is_string() && find_model_family(type->get<std::string>()))) {
+    problems.add(
+        place, fmt::format("model_type: expected {}, found {}", all_types(),
+                           type->is_string() ? fmt::format("the text \"{}\"", shown(type->get<std::string>()))
+                                             : type->type_name()));
     return;
   }
   if (config.origins.contains("model.type") && type != document.end() && *type != family.type) {

@@ -179,10 +179,13 @@ OpenedData open_data(const Config& config, const TaskData& task, DataFormat form
   }
   prepared.remarks.insert(prepared.remarks.begin(), remarks.begin(), remarks.end());
   if (classifies && !prepared.labels.empty() && static_cast<int64_t>(prepared.labels.size()) != model.labels)
-    throw Error(ExitCode::kInput,
-                fmt::format("{}: there are {} labels, {}; model.num_labels is {}", fmt::join(paths, ", "),
-                            prepared.labels.size(), fmt::join(prepared.labels, ", "), model.labels),
-                "name them all in data.labels, which sets model.num_labels");
+    throw Error(
+        ExitCode::kInput,
+        fmt::format(
+            "{}: there {}, {}; model.num_labels is {}", fmt::join(paths, ", "),
+            prepared.labels.size() == 1 ? "is 1 label" : fmt::format("are {} labels", prepared.labels.size()),
+            fmt::join(prepared.labels, ", "), model.labels),
+        "name them all in data.labels, which sets model.num_labels");
   if (config.task == Task::kMultipleChoice && std::ssize(prepared.labels) != d.choices)
     throw Error(ExitCode::kInput,
                 fmt::format("{}: a sample has {} choices; data.choices is {}", fmt::join(paths, ", "),
