@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <filesystem>
 #include <new>
 #include <optional>
 #include <string>
@@ -218,6 +219,12 @@ int run_program(int argc, char** argv, std::string_view commit) {
     return fail(error.code(), error.what(), error.hint());
   } catch (const std::bad_alloc&) {
     return fail(ExitCode::kHostMemory, "out of host memory", "");
+  } catch (const std::filesystem::filesystem_error& error) {
+    std::error_code gone;
+    const std::filesystem::path here = std::filesystem::current_path(gone);
+    return fail(
+        ExitCode::kStorage, fmt::format("{}: {}", printable(error.path1().string()), error.code().message()),
+        here.empty() ? "the folder that the command was started in is gone: start it in another" : "");
   } catch (const std::system_error& error) {
     if (lacks_resources(error.code()))
       return fail(

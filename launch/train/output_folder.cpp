@@ -101,7 +101,10 @@ std::string list_files(const std::vector<std::string>& found) {
 }
 
 bool is_within(const fs::path& path, const fs::path& folder) {
-  const fs::path from = fs::weakly_canonical(path).lexically_relative(fs::weakly_canonical(folder));
+  std::error_code error;  // of /dev/fd/63, which is no file's name
+  const fs::path real = fs::weakly_canonical(path, error), around = fs::weakly_canonical(folder, error);
+  if (error) return false;
+  const fs::path from = real.lexically_relative(around);
   return !from.empty() && *from.begin() != "..";
 }
 
