@@ -155,14 +155,6 @@ void merge_hf_config(const std::string& path, Config& config, Problems& problems
   const Place place{path, 0, 0};
   std::string text;
   if (std::string wrong = read_file_text(path, kMaxDocumentBytes, text); !wrong.empty()) {
-    const std::filesystem::path folder = std::filesystem::path(path).parent_path();
-    std::error_code error;
-    if (!std::filesystem::exists(path, error) &&
-        std::filesystem::exists(folder / "adapter_config.json", error))
-      wrong =
-          "is not there: the folder has adapters of PEFT's, which lora.path names, beside the model that "
-          "they are "
-          "of in model.pretrained";
     problems.add(place, wrong);
     return;
   }
