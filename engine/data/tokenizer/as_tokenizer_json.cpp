@@ -3,9 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
-#include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <utility>
@@ -15,6 +12,7 @@
 #include "engine/data/tokenizer/load.h"
 #include "engine/data/tokenizer/other_classes.h"
 #include "engine/data/tokenizer/rebuilt_tokenizer.h"
+#include "engine/data/tokenizer/serde_number.h"
 #include "engine/data/tokenizer/tokenizer_class.h"
 #include "engine/io/input_file.h"
 #include "engine/io/strict_json.h"
@@ -52,34 +50,6 @@ std::vector<UsualToken> usual_tokens(TokenizerClass choice) {
     default:
       return {};
   }
-}
-
-// The number that `tokenizers` reads for one that was written with the fewest digits: its parser (serde_json) divides the
-// digits, rounded to a double, by a power of ten, which is up to one unit in the last place away from the nearest double.
-double as_serde_reads(double nearest) {
-  char text[32];
-  const char* const end =
-      std::to_chars(text, text + sizeof text, std::abs(nearest), std::chars_format::scientific).ptr;
-  uint64_t digits = 0;
-  int exponent = 0, power = 0;
-  const char* at = text;
-  for (bool fraction = false; *at != 'e'; ++at) {
-    if (*at == '.') {
-      fraction = true;
-      continue;
-    }
-    digits = digits * 10 + static_cast<uint64_t>(*at - '0');
-    exponent -= fraction ? 1 : 0;
-  }
-  std::from_chars(at[1] == '+' ? at + 2 : at + 1, end, power);
-  exponent += power;
-  constexpr int kLargestPower = 308;
-  if (std::abs(exponent) > kLargestPower) return nearest;
-  const std::string written = fmt::format("1e{}", std::abs(exponent));
-  double scale = 0;
-  std::from_chars(written.data(), written.data() + written.size(), scale);
-  const double read = static_cast<double>(digits);
-  return std::copysign(exponent < 0 ? read / scale : read * scale, nearest);
 }
 
 // Of Unigram: two ways to part a word whose sums of scores differ in the last place only are chosen between as there.
