@@ -17,8 +17,7 @@ TEST(Install, TrainsFromThere) {
   const std::string build = fs::path(recollect_binary()).parent_path();
   const std::string prefix = place.file("there");
   const Finished installed =
-      Process({"cmake", "--install", build, "--component", "program", "--prefix", prefix, "--strip"},
-              place.folder().path())
+      Process({"cmake", "--install", build, "--prefix", prefix, "--strip"}, place.folder().path())
           .wait(Workplace::kBound);
   ASSERT_EQ(installed.status, 0) << installed.out << installed.err;
   const auto run = [&](const Words& words) {

@@ -34,18 +34,13 @@ class Product : public Kernel {
   Gemm gemm_;
 };
 
-// A product of 16 bits whose rows are not whole vectors, as a classifier's are, with its bias.
+// Where adds_bias_after().
 class ProductThenBias : public Kernel {
  public:
-  ProductThenBias(GemmShape shape, Libraries* libraries)
-      : gemm_(in_float(shape), libraries), width_(shape.n), elements_(shape.m * shape.n) {}
-  static bool suits(const GemmShape& shape) {
-    return shape.biased && size_of(shape.out) == 2 && shape.n % (16 / 2) != 0;
-  }
+  ProductThenBias(const GemmShape& shape, Libraries* libraries)
+      : shape_(shape), gemm_(shape_before_bias(shape), libraries) {}
 
-  std::size_t workspace_bytes() const override {
-    return product_at() + sizeof(float) * static_cast<std::size_t>(elements_);
-  }
+  std::size_t workspace_bytes() const override { return workspace_bytes_with_bias_after(shape_); }
 
   bool overwrites_to_prepare() const override { return true; }
   void prepare(const KernelArgs& args) override {
@@ -54,22 +49,16 @@ class ProductThenBias : public Kernel {
 
   void run(const KernelArgs& args) override {
     gemm_.run(args.in[0].data, args.in[1].data, product(args), nullptr, false, args.workspace, args.stream);
-    add_bias_of_rows(product(args), args.in[2].as<float>(), width_, args.out[0], args.stream);
+    add_bias_of_rows(product(args), args.in[2].as<float>(), shape_.n, args.out[0], args.stream);
   }
 
  private:
-  static GemmShape in_float(GemmShape shape) {
-    shape.out = DType::kF32;
-    shape.biased = false;
-    return shape;
-  }
-  std::size_t product_at() const { return aligned(gemm_.workspace_bytes()); }
   float* product(const KernelArgs& args) const {
-    return reinterpret_cast<float*>(args.workspace + product_at());
+    return reinterpret_cast<float*>(args.workspace + product_before_bias_at(shape_));
   }
 
+  GemmShape shape_;
   Gemm gemm_;
-  int64_t width_, elements_;
 };
 
 // Blocks of rows of x, one after the other: one product's algorithm, tried on the first block.
@@ -235,7 +224,7 @@ class WeightAndBiasGradient : public Kernel {
 
 KernelPointer make_linear(const OpView& view, Libraries* libraries) {
   const GemmShape shape = shape_of_linear(view);
-  if (ProductThenBias::suits(shape)) return std::make_unique<ProductThenBias>(shape, libraries);
+  if (adds_bias_after(shape)) return std::make_unique<ProductThenBias>(shape, libraries);
   return std::make_unique<Product>(shape, libraries);
 }
 

@@ -58,7 +58,11 @@ std::map<std::string, Bytes> all_workspaces(bool divided_vocabulary) {
       {"embedding_backward", [](const OpView& view) { return table_workspace(view).bytes(); }},
       {"layer_norm_backward", [](const OpView& view) { return NormBackwardWorkspace(view, true).bytes(); }},
       {"layer_norm_quantise", norm_codes},
-      {"linear", of_shape(shape_of_linear)},
+      {"linear",
+       [](const OpView& view) {
+         const GemmShape shape = shape_of_linear(view);
+         return adds_bias_after(shape) ? workspace_bytes_with_bias_after(shape) : workspace_bytes_of(shape);
+       }},
       {"linear_backward_input", of_shape(shape_of_linear_backward_input)},
       {"linear_backward_input_gelu", of_shape(shape_of_linear_backward_input)},
       {"linear_backward_weight",
