@@ -73,7 +73,7 @@ INSTANTIATE_TEST_SUITE_P(
         CommandLineCase{"NoFile", 2, {"train"}, {"train needs a configuration file"}},
         CommandLineCase{
             "MissingFile", 2, {"train", "nothing.yaml"}, {"nothing.yaml: cannot be read: No such file"}},
-        CommandLineCase{"AFolder", 2, {"train", "."}, {".: cannot be read"}},
+        CommandLineCase{"AFolder", 2, {"train", "."}, {".: is a folder, where a file is expected"}},
         CommandLineCase{"NoOverride", 2, train({"training.seed"}), {"expected section.key=value"}},
         CommandLineCase{"UnknownOverride",
                         2,

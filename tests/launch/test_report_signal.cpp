@@ -42,7 +42,7 @@ void expect_reports(const Workplace& place, const Words& command) {
         ASSERT_TRUE(wait_until([&] { return times_in(output(), rank + line) == times; }))
             << rank << line << output();
     }
-    ASSERT_TRUE(wait_until([&] { return times_in(output(), "\nstep: predicted ") == 2 * times; }))
+    ASSERT_TRUE(wait_until([&] { return times_in(output(), "\nstep: measured ") == 2 * times; }))
         << output();
     ASSERT_TRUE(trained(std::filesystem::file_size(place.file("out/metrics.jsonl")) + 1000))
         << "training stopped";
