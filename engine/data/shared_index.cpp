@@ -49,13 +49,13 @@ void SharedMemory::close_descriptor() {
 }
 
 void IndexWriter::words(std::span<const uint64_t> words) {
-  if (!to_.empty()) std::memcpy(to_.data() + at_, words.data(), words.size_bytes());
+  if (!to_.empty() && !words.empty()) std::memcpy(to_.data() + at_, words.data(), words.size_bytes());
   at_ += words.size_bytes();
 }
 
 void IndexWriter::text(const std::string& text) {
   std::vector<uint64_t> padded((text.size() + sizeof(uint64_t) - 1) / sizeof(uint64_t));
-  std::memcpy(padded.data(), text.data(), text.size());
+  if (!text.empty()) std::memcpy(padded.data(), text.data(), text.size());
   number(text.size());
   words(padded);
 }
