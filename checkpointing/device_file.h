@@ -20,7 +20,7 @@ std::string to_yaml(const DeviceModel& device);
 // depend on an amount, and nothing else. Error kConfiguration, naming the file and the key.
 DeviceModel read_device_model(const std::string& name_or_path);
 
-// What such a file holds; `path` names it in errors.
+// Parses the text of such a file. Errors name `path`.
 DeviceModel device_model_of(const std::string& path, const std::string& text);
 
 // Collective. Error kRanksDisagree, naming the rates, where the ranks have different ones: they could choose

@@ -66,7 +66,7 @@ class Search {
     }
   }
 
-  // What mode dtr would make of the budget.
+  // The plan of mode dtr in this budget.
   std::optional<Candidate> evicted(const BoundMaker& bounds) const {
     if (budgets_.device <= persistent_ || !bounds.metered(save_everything(of_))) return {};
     const auto metered = [&](const Plan& plan) {

@@ -116,7 +116,7 @@ class Lister {
       add(draft_of(placed(plan, of_.graph, of_.saved, settings), of_.graph, of_.saved));
   }
 
-  // What full is to the layers' inputs, to each other value of their size.
+  // Mode full saves each layer's input. These plans save another value of that size in its place.
   void add_other_cuts() {
     const DraftPlan all = make_draft(of_.graph, of_.saved, named(CheckpointingMode::kNone, {}, of_.settings));
     if (of_.saved.layer_inputs().size() < 2) return;

@@ -2,9 +2,9 @@
 // finds for the layers (chain.h), from few device bytes to many, and those of the named modes in every residence that the
 // settings allow: every_k with each k up to 16 and that of the settings, selective with the groups of the settings, with those
 // that cost little and with each one alone. On the device modes have more of what they recompute saved step by step, too; and
-// what mode dtr leaves in some simulated budgets. None of these depends on the device's budget: of those that are all tried or
-// proven away a larger one never costs time.
-// What is listed for host memory and the disk depends on their budgets.
+// the plans of mode dtr in some simulated budgets. None of these depends on the device's budget. All of them are tried, or proven
+// slower, in every budget: a larger one never costs time.
+// Plans that use host memory or the disk depend on the limits of these.
 #pragma once
 
 #include <vector>

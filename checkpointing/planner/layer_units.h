@@ -1,5 +1,5 @@
-// What a plan may decide about a layer: the values that one op makes there, all of them or a part, the same in every layer. What is
-// made outside of layers counts as the first one's.
+// The smallest choices of a plan: values that one op makes in a layer, all of them or a part. The same choices exist in every
+// layer. Values made outside of layers count as the first layer's.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct LayerUnit {
   void set(std::size_t layer, bool save, DraftPlan& plan) const;
 };
 
-// Of an op: all that it makes, its statistics alone, and the rest alone.
+// Three units of each op: all its values, its statistics alone, and all but the statistics.
 std::vector<LayerUnit> make_units(const Surroundings& of);
 
 // Mode full without the inputs of layers, but for the first one's.

@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr double kSumError = 1e-9, kLeastSpared = 1e-6;  // of the seconds
-constexpr int kMissesAtFirst = 12, kMissesLater = 4;     // in vain behind each other: the next plan's turn
+constexpr int kMissesAtFirst = 12, kMissesLater = 4;     // in vain, one after the other: the next plan's turn
 constexpr double kLeastHope = 1e-4, kMostHope = 1e-2;
 constexpr std::size_t kMostPairs = 200, kPairsToExtend = 32;
 
@@ -33,10 +33,10 @@ PlanFront::PlanFront(const Surroundings& of, const BoundMaker& bounds, int64_t w
       units_(make_units(of)) {}
 
 PlanFront::Members::iterator PlanFront::within(double bytes) {
-  const auto behind =
+  const auto after =
       std::upper_bound(members_.begin(), members_.end(), bytes,
                        [](double b, const Member& m) { return b < static_cast<double>(m.device); });
-  return behind == members_.begin() ? members_.end() : std::prev(behind);
+  return after == members_.begin() ? members_.end() : std::prev(after);
 }
 
 double PlanFront::seconds_within(double bytes) {
@@ -142,7 +142,7 @@ bool PlanFront::applies(const Move& move, const DraftPlan& plan, std::size_t lay
   return !unit.layers[layer].empty() && unit.is_in(plan, layer) != move.save;
 }
 
-// In the middle of the most layers behind each other in which the move can be made.
+// In the middle of the longest run of layers in which the move can be made.
 std::size_t PlanFront::layer_between(const Move& move, const DraftPlan& plan) const {
   std::size_t best = 0, most = 0, run = 0;
   for (std::size_t layer = 0; layer < layers_; ++layer) {
@@ -167,7 +167,7 @@ void PlanFront::make(const Move& move, DraftPlan& plan) const {
   }
 }
 
-// What is saved of the last layers is held for the shortest time, of the first ones for the longest. But where recomputation
+// Values of the last layers are held for the shortest time, values of the first ones for the longest. But where recomputation
 // begins matters: there the layers around each change from saved to not saved are tried, too.
 void PlanFront::add_moves(Move move, const DraftPlan& plan, std::vector<Move>& moves) const {
   std::vector<char> can(layers_, 0);

@@ -150,7 +150,7 @@ def main() -> int:
     parser.add_argument("--no-hand", action="store_true", help="without plans made by hand")
     parser.add_argument("--verbose", action="store_true")
     args = parser.parse_args()
-    print("| model | budgets | auto at most the gap behind | most behind, pp | most before dtr, pp | unused, median % | most % | ms |")
+    print("| model | budgets | auto within the gap | slower by at most, pp | faster than dtr by at most, pp | unused, median % | most % | ms |")
     print("|---|---|---|---|---|---|---|---|", flush=True)
     source, most = random.Random(7), -1.0
     with tempfile.TemporaryDirectory(prefix="recollect-plans-") as folder:

@@ -42,7 +42,7 @@ Config planned_for_gpu(const std::string& yaml, const Words& words) {
   return config;
 }
 
-// Of a rank: the device's arena, the host's, and the workspaces of all ops together, most of which hide behind the largest.
+// Of a rank: the device's arena, the host's, and the workspaces of all ops together, most of which overlap the largest.
 struct Bytes {
   uint64_t arena = 0, host = 0, workspaces = 0;
   bool operator==(const Bytes&) const = default;

@@ -17,7 +17,7 @@
 namespace recollect::cuda {
 
 // The gradients of a weight and its bias, by one product or by a product and a pass that takes `of_pass`: sums of a micro-batch
-// stand behind what the product takes.
+// stand after what the product takes.
 inline std::size_t bias_sums_at() { return aligned(workspace_bytes_with_sums()); }
 inline std::size_t weight_and_bias_bytes(const GemmShape& shape, std::size_t of_pass) {
   return std::max({workspace_bytes_of(shape), of_pass, bias_sums_at() + sizeof(float) * shape.m});
@@ -97,7 +97,7 @@ struct NormBackwardWorkspace {
 };
 
 // The gradient of a table: sorted tokens are cut into chunks, each with the sums of its first row and of its last; tokens and their
-// rows stand behind these.
+// rows stand after these.
 struct TableWorkspace {
   static constexpr int kChunk = 64;
 
@@ -124,7 +124,7 @@ inline std::size_t add_embedding_backward_bytes(const OpView& view) {
                               : TableWorkspace(view.in(0).shape[0], walk.width).bytes();
 }
 
-// 8-bit codes of a value whose largest number is that of so many parts, behind the factor.
+// 8-bit codes of a value whose largest number is that of so many parts, after the factor.
 inline constexpr std::size_t kFactorBytes = 64;
 constexpr std::size_t code_bytes(int64_t parts) { return kFactorBytes + sizeof(uint32_t) * parts; }
 
