@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -75,6 +76,14 @@ bool has_other_folder(const Descriptor& folder, const std::string& path) {
   }, there{};
   return folder && ::fstat(folder.get(), &mine) == 0 && ::stat(path.c_str(), &there) == 0 &&
          (mine.st_dev != there.st_dev || mine.st_ino != there.st_ino);
+}
+
+std::string user_cache_folder() {
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  const char* home = std::getenv("HOME");
+  if (cache && *cache == '/')  // a relative one is to be ignored, says the XDG specification
+    return std::string(cache) + "/recollect";
+  return home && *home ? std::string(home) + "/.cache/recollect" : "";
 }
 
 }  // namespace recollect

@@ -16,6 +16,10 @@ void flush_folder(const std::string& path);
 // one that is new and whose name does not is taken away again, so that it is written anew the next time.
 void make_folders(const std::string& path);
 
+// Where the program keeps what later runs use: $XDG_CACHE_HOME/recollect, below ~/.cache where the variable is not set; "" where
+// there is no home folder. It need not exist.
+std::string user_cache_folder();
+
 // Whether something else than this open folder has the name by now: it was renamed or removed, and another one made. Not
 // where the folder could not be opened, or nothing has the name.
 bool has_other_folder(const Descriptor& folder, const std::string& path);

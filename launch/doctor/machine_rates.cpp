@@ -3,7 +3,6 @@
 #include <malloc.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <limits>
@@ -23,6 +22,7 @@
 #include "engine/io/core_times.h"
 #include "engine/io/file_text.h"
 #include "engine/io/files.h"
+#include "engine/io/folders.h"
 #include "engine/io/yaml_document.h"
 #include "launch/config/read.h"
 #include "launch/doctor/measure_memory.h"
@@ -167,18 +167,9 @@ std::string find_rates(const std::string& path, const std::string& line, int ran
 }  // namespace
 
 std::string rates_folder() {
-  const char* cache = std::getenv("XDG_CACHE_HOME");
-  const char* home = std::getenv("HOME");
-  std::string folder;
-  if (cache && *cache == '/')  // a relative one is to be ignored, says the XDG specification
-    folder = cache;
-  else if (home && *home)
-    folder = std::string(home) + "/.cache";
-  else
-    return "";
-  folder += "/recollect";
+  const std::string folder = user_cache_folder();
   std::error_code error;
-  fs::create_directories(folder, error);
+  if (!folder.empty()) fs::create_directories(folder, error);
   return error ? "" : folder;
 }
 

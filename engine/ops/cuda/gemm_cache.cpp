@@ -8,13 +8,13 @@
 #include <cctype>
 #include <cerrno>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <thread>
 
 #include "engine/core/error.h"
 #include "engine/io/files.h"
+#include "engine/io/folders.h"
 #include "engine/io/input_file.h"
 #include "engine/ops/cuda/gemm_choices.h"
 
@@ -69,16 +69,9 @@ std::string file_name_part(std::string text) {
 }  // namespace
 
 std::string gemm_cache_file(const GemmContext& context) {
-  const char* cache = std::getenv("XDG_CACHE_HOME");
-  const char* home = std::getenv("HOME");
-  std::string folder;
-  if (cache && *cache == '/')  // a relative one is to be ignored, says the XDG specification
-    folder = cache;
-  else if (home && *home)
-    folder = std::string(home) + "/.cache";
-  else
-    return "";
-  return fmt::format("{}/recollect/gemm-{}-{}.json", folder, file_name_part(context.device), context.version);
+  const std::string folder = user_cache_folder();
+  if (folder.empty()) return "";
+  return fmt::format("{}/gemm-{}-{}.json", folder, file_name_part(context.device), context.version);
 }
 
 GemmChoices GemmCache::load(std::string& warning) {
