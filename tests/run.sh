@@ -42,7 +42,9 @@ name_failures() {
   awk '/^[0-9]+\/[0-9]+ Testing: / { part = $3; run = last = "" }
        /^\[ RUN / { run = $4 }
        /^\[       OK |^\[  SKIPPED / { run = "" }
-       /: Failure$/ { print part ": " run; lines = 5 }
+       /^\[ / { failed = lines = 0 }
+       /: Failure$/ { print part ": " run; failed = 1; lines = 5 }
+       failed && /Sanitizer:|runtime error:|glibc error:/ { lines = 30 }  # from a program that the test started
        lines-- > 0 { print "  " $0 }
        /^Test time = / { seconds = $4 }
        /^Test Failed/ { print part " ended after " seconds " s" (run ? ", in or after " run : "") ": " last }

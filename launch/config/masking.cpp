@@ -1,7 +1,5 @@
 #include "launch/config/masking.h"
 
-#include <malloc.h>
-
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -9,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/core/freed_memory.h"
 #include "engine/data/tokenizer/tokenizer.h"
 #include "engine/io/problems.h"
 #include "launch/config/data_source.h"
@@ -30,7 +29,7 @@ std::set<uint32_t> ids_of(const SpecialIds& special) {
 SpecialIds special_ids(const std::string& tokenizer) {
   SpecialIds special;
   if (!parts_of_tokenizer(tokenizer).empty()) special = load_tokenizer(tokenizer)->special();
-  ::malloc_trim(0);
+  give_back_freed_memory();
   return special;
 }
 

@@ -1,7 +1,5 @@
 #include "launch/doctor/machine_rates.h"
 
-#include <malloc.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <functional>
@@ -18,6 +16,7 @@
 #include "checkpointing/device_file.h"
 #include "comm/agree.h"
 #include "comm/local.h"
+#include "engine/core/freed_memory.h"
 #include "engine/core/hash.h"
 #include "engine/io/core_times.h"
 #include "engine/io/file_text.h"
@@ -187,7 +186,7 @@ std::string learn_machine_rates(Config& config, Communicator& world) {
   if (text.empty()) {
     const auto of_process = static_cast<int>(config.parallelism.ranks_per_process);
     text = measure_rates(config, world, threads, std::max(1, ranks / of_process));
-    ::malloc_trim(0);
+    give_back_freed_memory();
     forget_peak_resident();  // of small models
     if (world.rank() == 0 && text.front() != kUnknown) {
       text.insert(0, line + "\n");

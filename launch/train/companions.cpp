@@ -1,13 +1,12 @@
 #include "launch/train/companions.h"
 
-#include <malloc.h>
-
 #include <algorithm>
 #include <filesystem>
 
 #include <fmt/format.h>
 
 #include "engine/core/error.h"
+#include "engine/core/freed_memory.h"
 #include "engine/data/tokenizer/as_tokenizer_json.h"
 #include "engine/data/tokenizer/tokenizer_class.h"
 #include "engine/io/file_text.h"
@@ -100,7 +99,7 @@ Companions::Companions(const Config& config)
       config.data.tokenizer.empty() ? config.model.pretrained : config.data.tokenizer;
   if (!tokenizer.empty()) add_tokenizer(config, tokenizer);
   add_generation(config);
-  ::malloc_trim(0);  // of the vocabulary
+  give_back_freed_memory();  // of the vocabulary
 }
 
 void Companions::add_tokenizer(const Config& config, const std::string& path) {

@@ -1,6 +1,5 @@
 #include "launch/train/open_data.h"
 
-#include <malloc.h>
 #include <omp.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 
 #include "comm/agree.h"
 #include "engine/core/error.h"
+#include "engine/core/freed_memory.h"
 #include "engine/data/mixture.h"
 #include "engine/data/packing.h"
 #include "engine/data/prepare_texts.h"
@@ -53,7 +53,7 @@ bool has_all_labels(const Dataset& dataset) {
 // What threads have freed stays theirs, in a heap for each, unless the system is given it back: of texts it can be as
 // much as a small model takes.
 struct GivenBack {
-  ~GivenBack() { ::malloc_trim(0); }
+  ~GivenBack() { give_back_freed_memory(); }
 };
 
 OpenedData packed(const Config& config, std::unique_ptr<Dataset> dataset, std::vector<std::string> remarks,

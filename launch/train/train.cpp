@@ -1,7 +1,5 @@
 #include "launch/train/train.h"
 
-#include <malloc.h>
-
 #include <algorithm>
 #include <chrono>
 
@@ -12,6 +10,7 @@
 #include "checkpointing/plan_file.h"
 #include "comm/agree.h"
 #include "comm/bootstrap.h"
+#include "engine/core/freed_memory.h"
 #include "engine/core/printable.h"
 #include "engine/io/standard_output.h"
 #include "launch/config/check_reports.h"
@@ -60,7 +59,7 @@ RunStart start_of(const Config& config, const Session& session, const StartTimes
     };
     start.uncheckpointed =
         predict_uncheckpointed(config, session.training_program(), session.executor().program(), plan);
-    if (start.uncheckpointed) ::malloc_trim(0);  // resident memory was predicted without that plan
+    if (start.uncheckpointed) give_back_freed_memory();  // resident memory was predicted without that plan
   }
   return start;
 }
