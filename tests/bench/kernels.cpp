@@ -1,7 +1,8 @@
 // How fast the cpu backend's kernels are at the shapes of a GPT-2 124M step (1024 tokens as 2 x 512), next to
 // the machine's own rates, of a GEMM and of STREAM's triad. What moves memory and multiplies nothing takes 32768
 // tokens, so that caches hold neither its numbers nor the triad's, which runs just before it. FLOPs and bytes are
-// those that the op definitions state; the best of many runs counts.
+// those that the op definitions state; the best of many runs counts. "of units" is beside f32's multiply-adds from registers,
+// of vectors of the level, run in turn with the kernel: for matrix products that these units do.
 //
 //   bench_kernels [part of a name] [f32|bf16|both] [what device.isa takes]
 #include <fmt/format.h>
@@ -50,6 +51,7 @@ struct Case {
   std::vector<std::pair<int, Input>> accumulators = {};
   bool accumulate = false;
   bool streams = false;  // bound by memory: beside the triad
+  bool product = false;  // of matrices: beside the multiply-add units
 };
 
 class OneOp {
@@ -318,6 +320,7 @@ void run(const std::string& filter, DType dtype, const CpuLevel& level) {
   level.register_kernels(kernels, nullptr);
   std::vector<Case> cases;
   add_linear_cases(cases);
+  for (Case& c : cases) c.product = true;
   add_attention_cases(cases);
   add_packed_attention_cases(cases);
   add_long_attention_cases(cases);
@@ -329,8 +332,11 @@ void run(const std::string& filter, DType dtype, const CpuLevel& level) {
   const double rate = gemm_rate(registry, kernels, dtype);
   fmt::print("{} by {} on {} threads: GEMM of 2048 at {:.0f} GFLOP/s\n", name_of(dtype), name_of(level.isa),
              omp_get_max_threads(), rate / 1e9);
-  fmt::print("{:<36}{:>10}{:>10}{:>9}{:>8}{:>13}{:>10}{:>15}\n", "kernel", "ms", "GFLOP/s", "of GEMM", "GB/s",
-             "triad, GB/s", "of triad", "workspace MB");
+  fmt::print("{:<36}{:>10}{:>10}{:>9}{:>10}{:>8}{:>13}{:>10}{:>15}\n", "kernel", "ms", "GFLOP/s", "of GEMM",
+             "of units", "GB/s", "triad, GB/s", "of triad", "workspace MB");
+  const bool by_multiply_adds =
+      level.isa > CpuIsa::kBaseline && (level.isa <= CpuIsa::kAvx512 || dtype == DType::kF32);
+  const std::size_t vector = level.isa >= CpuIsa::kAvx512 ? 64 : 32;
   for (const Case& c : cases) {
     if (c.name.find(filter) == std::string::npos) continue;
     OneOp op(c, registry, kernels, dtype);
@@ -338,8 +344,11 @@ void run(const std::string& filter, DType dtype, const CpuLevel& level) {
     const double seconds = best_seconds([&] { op.run(); });
     const Cost cost = op.cost();
     const double bytes = cost.bytes / seconds;
-    fmt::print("{:<36}{:>10.3f}{:>10.0f}{:>8.0f}%{:>8.1f}{:>13}{:>10}{:>15.1f}\n", c.name, seconds * 1e3,
-               cost.flops / seconds / 1e9, 100 * cost.flops / seconds / rate, bytes / 1e9,
+    const double part =
+        c.product && by_multiply_adds ? part_of_units(vector, cost.flops, [&] { op.run(); }) : 0;
+    fmt::print("{:<36}{:>10.3f}{:>10.0f}{:>8.0f}%{:>10}{:>8.1f}{:>13}{:>10}{:>15.1f}\n", c.name,
+               seconds * 1e3, cost.flops / seconds / 1e9, 100 * cost.flops / seconds / rate,
+               part > 0 ? fmt::format("{:.0f} %", 100 * part) : "-", bytes / 1e9,
                c.streams ? fmt::format("{:.1f}", triad / 1e9) : "-",
                c.streams ? fmt::format("{:.0f} %", 100 * bytes / triad) : "-",
                static_cast<double>(op.workspace_bytes()) / 1e6);

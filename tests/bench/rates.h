@@ -5,8 +5,11 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <ctime>
 
 #include "engine/core/arena.h"
 #include "engine/ops/cpu/amx_tile.h"
@@ -51,14 +54,16 @@ inline double triad_rate() {
 
 constexpr int kRounds = 100'000;  // of one timing: some milliseconds
 
+template <typename F>
+void on_all_threads(F rounds) {
+#pragma omp parallel
+  rounds();
+}
+
 // FLOPs a second of `flops` a round and thread.
 template <typename F>
 double unit_rate(double flops, F rounds) {
-  const double seconds = best_seconds([&] {
-#pragma omp parallel
-    rounds();
-  });
-  return flops * kRounds * omp_get_max_threads() / seconds;
+  return flops * kRounds * omp_get_max_threads() / best_seconds([&] { on_all_threads(rounds); });
 }
 
 #ifdef __FMA__
@@ -69,18 +74,56 @@ using Floats = __m256;
 #endif
 
 // Twelve sums at a time hide what one instruction takes. All numbers are zero: none is too small for f32's normal form.
-#define RECOLLECT_RATE(instruction)                                                                         \
-  Floats sums[12] = {}, zero = {};                                                                          \
+#define RECOLLECT_RATE(Vector, instruction)                                                                 \
+  Vector sums[12] = {}, zero = {};                                                                          \
   for (int round = 0; round < kRounds; ++round) {                                                           \
-    _Pragma("GCC unroll 12") for (Floats & sum : sums) asm volatile(instruction " %1, %1, %0" : "+v"(sum) : \
+    _Pragma("GCC unroll 12") for (Vector & sum : sums) asm volatile(instruction " %1, %1, %0" : "+v"(sum) : \
                                                                     "v"(zero));                             \
   }
+inline void multiply_add() { RECOLLECT_RATE(Floats, "vfmadd231ps") }
+inline void multiply_add_256() { RECOLLECT_RATE(__m256, "vfmadd231ps") }
+inline double multiply_add_flops(std::size_t vector) {
+  return 12.0 * 2 * static_cast<double>(vector / sizeof(float));
+}
 #endif
 
 // Of f32's multiply-add.
 inline double multiply_add_rate() {
 #ifdef __FMA__
-  return unit_rate(12.0 * 2 * sizeof(Floats) / 4, [] { RECOLLECT_RATE("vfmadd231ps") });
+  return unit_rate(multiply_add_flops(sizeof(Floats)), multiply_add);
+#else
+  return 0;
+#endif
+}
+
+// The part of what the multiply-add units do that `run`, of so many FLOPs, reaches with vectors of `bytes`, 32 or 64: by
+// processor time, the median of neighbouring runs, so that what else the machine does slows both. 0 where the processor has
+// no such unit.
+template <typename F>
+double part_of_units([[maybe_unused]] std::size_t bytes, [[maybe_unused]] double flops,
+                     [[maybe_unused]] F run) {
+#ifdef __FMA__
+  if (bytes != sizeof(Floats) && bytes != sizeof(__m256)) return 0;
+  const auto units = bytes == sizeof(Floats) ? multiply_add : multiply_add_256;
+  constexpr int kTimes = 16;
+  const double unit_flops = multiply_add_flops(bytes) * kTimes * kRounds * omp_get_max_threads();
+  const auto seconds = [](const auto& what) {  // of processors
+    const std::clock_t start = std::clock();
+    what();
+    return static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+  };
+  std::array<double, 31> parts;
+  for (double& part : parts) {
+    const double before = seconds([&] {
+      on_all_threads([&] {
+        for (int i = 0; i < kTimes; ++i) units();
+      });
+    }),
+                 own = seconds(run);
+    part = flops / own / (unit_flops / before);
+  }
+  std::nth_element(parts.begin(), parts.begin() + parts.size() / 2, parts.end());
+  return parts[parts.size() / 2];
 #else
   return 0;
 #endif
@@ -89,7 +132,7 @@ inline double multiply_add_rate() {
 // Of bf16's dot product of pairs.
 inline double dot_product_rate() {
 #if defined(__AVX512F__) && defined(__AVX512BF16__)
-  return unit_rate(12.0 * 4 * sizeof(Floats) / 4, [] { RECOLLECT_RATE("vdpbf16ps") });
+  return unit_rate(12.0 * 4 * sizeof(Floats) / 4, [] { RECOLLECT_RATE(Floats, "vdpbf16ps") });
 #else
   return 0;
 #endif
