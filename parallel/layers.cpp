@@ -122,6 +122,7 @@ ValueId LayerBuilder::vector_of_part(const LinearOptions& options, int64_t size,
                     .split = Parameter::Split::kRows,
                     .blocks = options.blocks,
                     .block_names = options.bias_blocks,
+                    .interleaved = options.interleaved,
                     .repeats = repeats,
                     .init = Parameter::Init::kZero,
                     .drawn_behind = behind});
@@ -136,6 +137,7 @@ ValueId LayerBuilder::weight(const LinearOptions& options, int64_t out, int64_t 
                     .split = split,
                     .blocks = options.blocks,
                     .block_names = options.weight_blocks,
+                    .interleaved = options.interleaved,
                     .repeats = repeats,
                     .init = Parameter::Init::kNormal,
                     .init_std = options.init_std,
@@ -228,31 +230,6 @@ ValueId LayerBuilder::all_tokens(const std::string& name, ValueId x) {
               {{"axis", std::string(kTensorAxis)}, {"size", int64_t{layout_.tensor_size}}}, {x});
 }
 
-ValueId LayerBuilder::rotary_table(const std::string& name, int64_t head_size, const RotaryOptions& options,
-                                   ValueId positions) {
-  if (positions == kNone) positions = positions_;
-  return emit(name, "rotary_table",
-              {{"sequence_length", sequence_length_},
-               {"head_size", head_size},
-               {"theta", options.theta},
-               {"dtype", std::string(name_of(statistics_dtype(dtype_)))},
-               {"scaling", options.scaling},
-               {"factor", options.factor},
-               {"low_freq_factor", options.low_freq_factor},
-               {"high_freq_factor", options.high_freq_factor},
-               {"original_positions", options.original_positions}},
-              positions == kNone ? std::vector<ValueId>{} : std::vector<ValueId>{positions});
-}
-
-ValueId LayerBuilder::rotary(const std::string& name, ValueId x, ValueId table, int64_t heads) {
-  return emit(name, "rotary",
-              {{"sequence_length", sequence_length_},
-               {"head_size", graph_.value(table).shape[1]},
-               {"rotated_heads", heads},
-               {"inverse", int64_t{0}}},
-              {x, table});
-}
-
 ValueId LayerBuilder::dropout(const std::string& name, ValueId x, double p, Rows rows) {
   const Attributes attributes = dropout_attributes(p, rows);
   return p > 0 && !continues() ? emit(name, "dropout", attributes, {x}) : x;
@@ -310,25 +287,6 @@ ValueId LayerBuilder::linear(const std::string& name, ValueId x, int64_t out, co
   ValueId y = emit(name, "linear", {}, joined ? std::vector{x, w, bias} : std::vector{x, w});
   y = with_adapters(name, options, {.x = x, .y = y, .rows = rows});
   return joined ? y : emit(name + "/gelu", "bias_gelu", {{"form", gelu_form}}, {y, bias});
-}
-
-ValueId LayerBuilder::self_attention(const std::string& name, ValueId x, const AttentionOptions& options,
-                                     LinearOptions projections) {
-  const std::vector<int64_t> blocks = options.blocks();
-  const int64_t ranks = layout_.tensor_size, heads = options.heads / ranks,
-                key_heads = std::max<int64_t>(1, options.key_heads() / ranks);
-  const auto turned = [&](const std::string& what, ValueId value, int64_t turned_heads) {
-    return options.rotary_table == kNone ? value : rotary(what, value, options.rotary_table, turned_heads);
-  };
-  if (options.key_heads() >= ranks) {
-    projections.blocks = blocks;
-    const ValueId qkv = column_linear(name + "/qkv", x, blocks[0] + blocks[1] + blocks[2], projections);
-    return attention(name + "/core", turned(name + "/rotary", qkv, heads + key_heads), options);
-  }
-  const auto [q, kv] = repeated_projections(name, x, options, projections);
-  AttentionOptions with_kv = options;
-  with_kv.kv = turned(name + "/kv/rotary", kv, key_heads);
-  return attention(name + "/core", turned(name + "/q/rotary", q, heads), with_kv);
 }
 
 // Weights, then biases, as where they are one linear: the layout of ranks changes neither what is drawn nor the

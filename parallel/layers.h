@@ -28,6 +28,7 @@ struct ParallelLayout {
 struct LinearOptions {
   std::string weight, bias = {};
   std::vector<int64_t> blocks = {};  // of the output's columns, as in Parameter
+  int64_t interleaved = 0;           // as in Parameter
   std::vector<std::string> weight_blocks = {},
                            bias_blocks = {};  // tensors of their own in files, one for each block
   bool transposed_in_file = false;
@@ -49,10 +50,15 @@ struct NormOptions {
 // Rotary positions (Su et al., 2021) of queries and keys. The scalings and their
 // numbers are those of the op rotary_table.
 struct RotaryOptions {
+  int64_t turned = 0;  // elements of a head that turn, the first ones
   double theta = 10000;
   std::string scaling = "default";
   double factor = 1, low_freq_factor = 1, high_freq_factor = 4;
   int64_t original_positions = 0;
+  double beta_fast = 32, beta_slow = 1;
+  bool truncate = true;
+  std::string short_factor = {}, long_factor = {};
+  double attention_factor = 1;
 };
 struct AttentionOptions {
   int64_t heads = 1;
@@ -63,7 +69,10 @@ struct AttentionOptions {
   ValueId lengths = kNone;       // [samples] i32: keys from there on are padding; kNone: none are
   ValueId positions = kNone;     // [samples, sequence] i32: of packed samples, in place of lengths
   ValueId rotary_table = kNone;  // turns queries and keys; kNone: they have no rotary positions
-  double dropout = 0;            // of probabilities
+  // The weights of the RMS norms of each head of queries and of keys, before they turn; "": there are none.
+  std::string query_norm = {}, key_norm = {};
+  double norm_epsilon = 1e-5;
+  double dropout = 0;  // of probabilities
 
   int64_t key_heads() const { return kv_heads > 0 ? kv_heads : heads; }
   // What a row of its input is made of: q | k | v.
@@ -120,6 +129,8 @@ class LayerBuilder {
   // tokens are cached already and how many of these join them, [2] i32. kNone otherwise.
   ValueId positions() const { return positions_; }
   ValueId filled() const { return filled_; }
+  // Likewise [1] i32: of how many tokens the sequence is, with these; kNone where nothing depends on that.
+  ValueId length() const { return length_; }
   bool continues() const { return capacity_ > 0; }
   // What a loss is multiplied by, column by column of its targets, and where it is added up.
   ValueId loss_scale_input(int64_t columns = 1);
@@ -138,9 +149,9 @@ class LayerBuilder {
   ValueId all_tokens(const std::string& name, ValueId x);
   // Cosines and sines of a batch's positions, which may be given [samples, sequence]; and the first `heads`
   // heads of x turned by them.
-  ValueId rotary_table(const std::string& name, int64_t head_size, const RotaryOptions& options,
-                       ValueId positions = kNone);
-  ValueId rotary(const std::string& name, ValueId x, ValueId table, int64_t heads);
+  // Error kConfiguration where packed samples are too long for their frequencies to be known.
+  ValueId rotary_table(const std::string& name, const RotaryOptions& options, ValueId positions = kNone);
+  ValueId rotary(const std::string& name, ValueId x, ValueId table, int64_t heads, int64_t head_size);
   ValueId dropout(const std::string& name, ValueId x, double p, Rows rows = Rows::kTokens);
   ValueId tanh(const std::string& name, ValueId x);
   ValueId norm(const std::string& name, ValueId x, const NormOptions& options);
@@ -191,6 +202,11 @@ class LayerBuilder {
   ValueId parameter(Parameter parameter, Category category = Category::kParameter);
   // A parameter that every tensor rank has, of rows that may be divided.
   ValueId whole_parameter(Parameter parameter, Rows rows = Rows::kTokens);
+  // A kind of heads has one weight for all of them: each tensor rank has heads, and so a part of its gradient.
+  ValueId head_weight(const std::string& file_name, int64_t size);
+  // Norms of the first `heads` heads of x and of the `second` heads behind them; kNone: there are none.
+  ValueId head_norm(const std::string& name, ValueId x, double epsilon, std::pair<ValueId, int64_t> heads,
+                    std::pair<ValueId, int64_t> second);
   // One number for each column of a value that is whole on every rank, or divided.
   ValueId vector_of_whole(const std::string& file_name, int64_t size, Parameter::Init init,
                           bool may_be_missing = false);
@@ -221,6 +237,7 @@ class LayerBuilder {
     int64_t out = 0;  // rows of its weight, over all ranks
     int64_t first_column = 0;
     std::vector<int64_t> blocks = {};
+    int64_t interleaved = 0;
   };
   // y with what the adapters of the layer's modules add to it.
   ValueId with_adapters(const std::string& name, const LinearOptions& options, const Adapted& layer);
@@ -250,7 +267,7 @@ class LayerBuilder {
   ParallelLayout layout_;
   DType dtype_;
   int64_t samples_, sequences_, sequence_length_, tokens_, capacity_;
-  ValueId positions_ = kNone, filled_ = kNone;
+  ValueId positions_ = kNone, filled_ = kNone, length_ = kNone;
   int64_t site_ = 0;                          // random ops of this layer so far
   int64_t adapter_sites_ = 0;                 // of its adapters
   std::shared_ptr<const AdapterRules> lora_;  // null: there are none

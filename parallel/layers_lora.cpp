@@ -29,7 +29,8 @@ ValueId LayerBuilder::with_adapters(const std::string& name, const LinearOptions
   if (options.weight_blocks.empty())
     modules.push_back({.name = std::string(module_of(options.weight)),
                        .out = graph_.value(layer.y).shape[1] * ranks,
-                       .blocks = options.blocks});
+                       .blocks = options.blocks,
+                       .interleaved = options.interleaved});
   int64_t first = 0;
   for (std::size_t i = 0; i < options.weight_blocks.size(); first += options.blocks[i++] / ranks)
     modules.push_back({.name = std::string(module_of(options.weight_blocks[i])),
@@ -78,6 +79,7 @@ ValueId LayerBuilder::add_adapter(const std::string& name, const AdaptedModule& 
                                .columns = rank,
                                .split = of_rows ? Split::kRows : Split::kNone,
                                .blocks = module.blocks,
+                               .interleaved = module.interleaved,
                                .partial_gradient = part_of_tokens || (of_columns && parallel()),
                                .repeats = layer.repeats,
                                .init = Parameter::Init::kZero,

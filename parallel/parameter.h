@@ -58,6 +58,8 @@ struct Parameter {
   Split split = Split::kNone;
   std::vector<int64_t> blocks = {};           // rows of each (q, k and v are three); empty: one
   std::vector<std::string> block_names = {};  // of each block's tensor in files; empty: one tensor, `name`
+  // Not 0: in that one tensor the blocks, which are of one size, take turns with so many rows each.
+  int64_t interleaved = 0;
   bool partial_gradient = false;              // each tensor rank has a part of a sum (sequence parallelism)
   int repeats =
       1;  // so many tensor ranks in a row hold the same rows of each block, and parts of their gradient
@@ -104,10 +106,17 @@ struct Parameter {
     int64_t first = 0;  // of the block, in the whole
     for (std::size_t b = 0;; ++b) {
       const int64_t block = blocks.empty() ? padded_rows : blocks[b], part = block / ranks;
-      if (r < part || b + 1 == count) return {first + rank * part + r, part - r, block_names.empty() ? 0 : b};
+      if (r < part || b + 1 == count) {
+        if (interleaved > 0) return interleaved_place(rank * part + r, b, count);
+        return {first + rank * part + r, part - r, block_names.empty() ? 0 : b};
+      }
       r -= part;
       first += block;
     }
+  }
+  RowPlace interleaved_place(int64_t r, std::size_t block, std::size_t count) const {
+    const int64_t turn = r / interleaved * static_cast<int64_t>(count) + static_cast<int64_t>(block);
+    return {turn * interleaved + r % interleaved, interleaved - r % interleaved, 0};
   }
   // Parts of a row of the whole that have blocks of their own: ranks that cut columns elsewhere than between blocks begin new
   // ones.

@@ -60,6 +60,7 @@ void register_clip(OpRegistry& registry);
 void register_dropout(OpRegistry& registry);
 void register_embedding(OpRegistry& registry);
 void register_float8(OpRegistry& registry);
+void register_head_norm(OpRegistry& registry);
 void register_label_loss(OpRegistry& registry);
 void register_layer_norm(OpRegistry& registry);
 void register_linear(OpRegistry& registry);

@@ -29,6 +29,7 @@ void register_engine_ops(OpRegistry& registry) {
   ops::register_dropout(registry);
   ops::register_embedding(registry);
   ops::register_float8(registry);
+  ops::register_head_norm(registry);
   ops::register_label_loss(registry);
   ops::register_layer_norm(registry);
   ops::register_linear(registry);

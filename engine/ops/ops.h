@@ -34,19 +34,23 @@
 //     first_token on, and the sum over the ranks is the whole.
 // first_tokens_backward     dy, which?                           dx [T,h]               as first_tokens
 //                                                                                       rows (T)
-// rotary_table              positions? [b,s] i32                 table [s,d] S, or      sequence_length
-//                                                                [T,d]                  head_size theta dtype
-//                                                                                       scaling
-//     The row of position p is cos(p f_0) .. cos(p f_{d/2-1}) | sin(p f_0) .. sin(p f_{d/2-1}); row i is of
-//     position i, or has that of token i. Frequencies and angles are made in double, and the table is rounded
-//     once, to `dtype` ("f64", "f32"), which is S. `scaling` of the frequencies, and what numbers it has:
-//     "default"; "linear": factor; "llama3": factor, low_freq_factor, high_freq_factor, original_positions
-//     (rotary.h).
-// rotary                    x [T,w], table [s,d] or [T,d]        y [T,w]                sequence_length
+// rotary_table              positions? [b,s] i32, length? [1]    table [s,r] S, or      sequence_length
+//                           i32                                  [T,r]                  head_size (r) theta
+//                                                                                       dtype scaling
+//                                                                                       attention_factor?
+//                                                                                       length?
+//     The row of position p is cos(p f_0) .. cos(p f_{r/2-1}) | sin(p f_0) .. sin(p f_{r/2-1}), each times attention_factor
+//     (absent: 1); row i is of position i, or has that of token i. Frequencies and angles are made in double, and the table
+//     is rounded once, to `dtype` ("f64", "f32"), which is S. `scaling` of the frequencies, and what attributes it has:
+//     "default"; "linear": factor; "dynamic": factor, original_positions; "llama3": factor, low_freq_factor,
+//     high_freq_factor, original_positions; "yarn": factor, original_positions, beta_fast, beta_slow, truncate;
+//     "longrope": original_positions, short_factor, long_factor (texts of r/2 numbers). Those of dynamic and longrope depend on
+//     how long the sequence is: `length`, the input or else the attribute (rotary.h).
+// rotary                    x [T,w], table [s,r] or [T,r]        y [T,w]                sequence_length
 //                                                                                       head_size
 //                                                                                       rotated_heads inverse
-//     The first rotated_heads heads of row i turn by the angles of the table's row i, or i % sequence_length
-//     (inverse: 1 turns back), the rest of it is copied. Pairs of a head are its elements c and c + d/2. The
+//     Of the first rotated_heads heads of row i, each of head_size elements, the first r turn by the angles of the table's row
+//     i, or i % sequence_length (inverse: 1 turns back), the rest is copied. Pairs are elements c and c + r/2 of a head. The
 //     gradient is the inverse.
 // dropout                   x [T,h]                              y [T,h]                p layer site
 //                                                                                       sequence_length
@@ -68,6 +72,13 @@
 //     y = x * rstd * weight, rstd = 1 / sqrt(mean(x^2) + epsilon)
 // rms_norm_backward         dy, x, weight, rstd, add?            dx, acc dweight        epsilon
 //     As layer_norm_backward.
+// head_norm                 x [T,w], weight [d], second? [d]     y [T,w]                heads second_heads
+//                                                                                       epsilon
+//     The first `heads` heads of d elements of each row become x * rstd * weight, the second_heads heads after them
+//     x * rstd * second, where rstd = 1 / sqrt(mean(x^2) + epsilon) is each head's own; the rest of the row is copied.
+//     second is there where second_heads is not 0.
+// head_norm_backward        dy, x, weight, second?               dx, acc dweight,       as head_norm
+//                                                                acc dsecond?
 // linear                    x [T,in], w [out,in], bias? [out]    y [T,out]              beside_collectives?
 // linear_rows               x [T,in], w [out,in], bias? [out]    y [blocks*rows,out]    first_row rows blocks
 //                                                                                       stride whole_rows

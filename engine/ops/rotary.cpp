@@ -19,6 +19,10 @@ std::vector<OutputSpec> infer_table(const OpView& v) {
   check(length > 0 && size > 0 && size % 2 == 0, v, "a head is pairs of elements");
   check(v.attributes().real("theta") > 0, v, "theta is positive");
   RotaryFrequencies{v.attributes()};  // throws where they make no sense
+  if (v.has_input(1)) {
+    check_shape(v, v.in(1), {1});
+    check(v.in(1).dtype == DType::kI32, v, "the length is i32");
+  }
   if (!v.has_input(0)) return {{.shape = {length, size}, .dtype = table_dtype(v)}};
   const Value& positions = v.in(0);
   check(positions.dtype == DType::kI32 && positions.shape.rank() == 2 && positions.shape[1] == length, v,
@@ -30,10 +34,11 @@ std::vector<OutputSpec> infer_rotary(const OpView& v) {
   const Value &x = v.in(0), &table = v.in(1);
   const int64_t length = v.attributes().integer("sequence_length"),
                 size = v.attributes().integer("head_size"), heads = v.attributes().integer("rotated_heads");
-  check(size > 0 && size % 2 == 0, v, "a head is pairs of elements");
+  const int64_t turned = table.shape[1];
+  check(turned > 0 && turned % 2 == 0 && turned <= size, v, "what turns of a head are pairs of elements");
   check(x.shape.rank() == 2 && heads > 0 && heads * size <= x.shape[1], v, "x has the heads in its rows");
   check(length > 0 && x.shape[0] % length == 0, v, "tokens are whole sequences");
-  check_shape(v, table, {table.shape[0] == x.shape[0] ? x.shape[0] : length, size});
+  check_shape(v, table, {table.shape[0] == x.shape[0] ? x.shape[0] : length, turned});
   check(table.dtype == statistics_dtype(x.dtype), v, "the table has the statistics dtype");
   v.attributes().integer("inverse");
   return {like(x)};

@@ -1,51 +1,60 @@
 // The frequencies of rotary positions (Su et al., "RoFormer", 2021) and their scalings, as Transformers'
-// modeling_rope_utils has them; in double, for every backend. Pair i of a head of d elements turns by
-// theta^(-2i/d) from one position to the next.
+// modeling_rope_utils has them; in double, for every backend. Pair i of d elements turns by theta^(-2i/d) from one position
+// to the next, unless that is scaled.
 #pragma once
 
 #include <cmath>
-#include <numbers>
-#include <string>
+#include <cstdint>
+#include <vector>
 
 #include "engine/core/host_device.h"
 #include "engine/graph/attributes.h"
 
 namespace recollect {
 
+// What a sequence of more tokens than `limit` makes of the frequencies.
+struct RotaryGrowth {
+  int64_t limit = INT64_MAX;
+  double factor = 0,
+         elements =
+             0;  // of dynamic, and how many elements turn; 0: longer sequences have frequencies of their own
+};
+
+// Of pair i. `longer`: of sequences beyond the limit, where they have their own.
+RECOLLECT_HOST_DEVICE inline double rotary_frequency(const double* plain, const double* longer,
+                                                     const RotaryGrowth& growth, int64_t pair,
+                                                     int64_t length) {
+  if (length <= growth.limit) return plain[pair];
+  if (growth.factor == 0) return longer[pair];
+  // theta grows so that the lowest frequency is slowed down as positions divided by factor would be.
+  const double times = static_cast<double>(length) / static_cast<double>(growth.limit),
+               base = growth.factor * times - (growth.factor - 1);
+  return plain[pair] * std::pow(base, -2.0 * static_cast<double>(pair) / (growth.elements - 2));
+}
+
 class RotaryFrequencies {
  public:
   // Of a rotary_table's attributes; throws where the scaling is none that is known.
-  explicit RotaryFrequencies(const Attributes& attributes)
-      : theta_(attributes.real("theta")), head_size_(static_cast<double>(attributes.integer("head_size"))) {
-    const std::string& scaling = attributes.text("scaling");
-    if (scaling == "default") return;
-    factor_ = attributes.real("factor");
-    require(factor_ > 0, "rotary positions are scaled by a positive factor");
-    if (scaling == "linear") return;
-    require(scaling == "llama3", "rotary positions are scaled in no way called '" + scaling + "'");
-    low_ = attributes.real("low_freq_factor");
-    high_ = attributes.real("high_freq_factor");
-    original_positions_ = static_cast<double>(attributes.integer("original_positions"));
-    require(0 < low_ && low_ < high_ && original_positions_ > 0,
-            "low_freq_factor is positive and less than high_freq_factor, and there are original positions");
-  }
+  explicit RotaryFrequencies(const Attributes& attributes);
 
-  RECOLLECT_HOST_DEVICE double of_pair(int64_t pair) const {
-    const double plain = 1.0 / std::pow(theta_, static_cast<double>(2 * pair) / head_size_);
-    if (high_ == 0.0) return plain / factor_;
-    // Whole turns in the positions that the model was first trained with: what turns often stays, what turns
-    // seldom is slowed down, and what is between takes part in both.
-    const double turns = original_positions_ * plain / (2.0 * std::numbers::pi);
-    if (turns > high_) return plain;
-    if (turns < low_) return plain / factor_;
-    const double smooth = (turns - low_) / (high_ - low_);
-    return (1.0 - smooth) * plain / factor_ + smooth * plain;
+  double of_pair(int64_t pair, int64_t length) const {
+    return rotary_frequency(plain_.data(), longer_.data(), growth_, pair, length);
   }
+  const std::vector<double>& plain() const { return plain_; }
+  const std::vector<double>& longer() const { return longer_; }
+  const RotaryGrowth& growth() const { return growth_; }
+  double attention_factor() const { return attention_factor_; }
+  int64_t length() const { return length_; }  // of the sequence, where no input says it
 
  private:
-  double theta_, head_size_;
-  double factor_ = 1.0;
-  double low_ = 0.0, high_ = 0.0, original_positions_ = 0.0;  // of llama3; zeros are another scaling
+  void scale(const Attributes& attributes, const std::string& scaling);
+  void scale_by_turns(const Attributes& attributes);
+  void scale_by_ramp(const Attributes& attributes, double theta);
+
+  std::vector<double> plain_, longer_;
+  RotaryGrowth growth_;
+  double attention_factor_ = 1;
+  int64_t length_ = 0;
 };
 
 }  // namespace recollect

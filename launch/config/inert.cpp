@@ -95,9 +95,9 @@ std::vector<Rule> fixed_rules() {
       {{"parallelism.gradient_bucket_mb"},
        {"parallelism.data_parallel_size", "parallelism.sequence_parallel"},
        [](const Config& c) {
-         const bool adapters =
-             c.lora.rank > 0 && c.parallelism.tensor_parallel_size > 1;  // have parts of sums
-         return c.parallelism.data_parallel_size == 1 && !c.parallelism.sequence_parallel && !adapters;
+         const bool shared = c.lora.rank > 0 || c.model.facts().shares_head_weights;
+         const bool parts = shared && c.parallelism.tensor_parallel_size > 1;  // of sums
+         return c.parallelism.data_parallel_size == 1 && !c.parallelism.sequence_parallel && !parts;
        },
        "gradients are reduced over neither data nor sequence parallel ranks"},
       {{"parallelism.zero_stage"},

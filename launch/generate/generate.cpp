@@ -107,17 +107,6 @@ std::string continuation_json(const Prompt& prompt, const Continuation& made, co
   return json.dump() + '\n';
 }
 
-// Reads what comes last of a sequence. Where the cache has no room for it, as it has for all that the model takes, the
-// sequence begins anew with the latest tokens that it takes: what nanoGPT crops too.
-void read_latest(Generator& generator, const std::vector<int32_t>& sequence, std::size_t count) {
-  const auto capacity = static_cast<std::size_t>(generator.capacity());
-  if (static_cast<std::size_t>(generator.cached()) + count > capacity) {
-    generator.clear();
-    count = std::min(sequence.size(), capacity);
-  }
-  generator.read(std::span(sequence).last(count));
-}
-
 // `shown` after every token.
 Continuation continue_prompt(Generator& generator, Sampler& sampler, const Prompt& prompt, uint64_t number,
                              const std::vector<int32_t>& ends, const std::function<void(int32_t)>& shown) {
@@ -128,7 +117,7 @@ Continuation continue_prompt(Generator& generator, Sampler& sampler, const Promp
   const auto start = Steady::now();
   Steady::time_point first;
   generator.clear();
-  read_latest(generator, sequence, sequence.size());
+  generator.read_latest(sequence, sequence.size());
   while (true) {
     const auto position = static_cast<int64_t>(sequence.size());
     const int32_t id = sampler.next(generator.logits(), number, position);
@@ -138,7 +127,7 @@ Continuation continue_prompt(Generator& generator, Sampler& sampler, const Promp
     made.ended = std::find(ends.begin(), ends.end(), id) != ends.end();
     shown(id);
     if (made.ended || static_cast<int64_t>(made.ids.size()) == prompt.new_tokens) break;
-    read_latest(generator, sequence, 1);
+    generator.read_latest(sequence, 1);
   }
   made.first = seconds_between(start, first);
   made.others = seconds_between(first, Steady::now());

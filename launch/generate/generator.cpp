@@ -18,6 +18,7 @@ Generator::Generator(const Config& config, Communicator& world, const GeneratorS
       backend_(config_, world),
       mesh_(world, mesh_axes(config_), backend_.world()),
       capacity_(sizes.capacity),
+      cache_ends_(config_.model.facts().cache_ends),
       vocabulary_(static_cast<std::size_t>(config_.model.facts().vocabulary.value)) {
   std::vector<int64_t> tokens{1};
   if (const int64_t piece = std::min(sizes.piece, capacity_); piece > 1) tokens.push_back(piece);
@@ -77,6 +78,7 @@ void Generator::load_weights(const Reader& reader) {
 void Generator::read(std::span<const int32_t> ids) {
   require(!ids.empty() && static_cast<int64_t>(ids.size()) <= capacity_ - cached_,
           "a cache has no room for what is read");
+  length_ = static_cast<int32_t>(cached_ + static_cast<int64_t>(ids.size()));
   while (!ids.empty()) {
     Reader& reader = ids.size() == 1 ? readers_.front() : readers_.back();
     const auto next = ids.first(std::min(ids.size(), static_cast<std::size_t>(reader.tokens)));
@@ -84,6 +86,16 @@ void Generator::read(std::span<const int32_t> ids) {
     ids = ids.subspan(next.size());
     if (ids.empty()) take_logits(reader);
   }
+}
+
+void Generator::read_latest(std::span<const int32_t> sequence, std::size_t count) {
+  const int64_t next = cached_ + static_cast<int64_t>(count);
+  const bool outgrown = cache_ends_ > 0 && cached_ <= cache_ends_ && next > cache_ends_;
+  if (outgrown || next > capacity_) {
+    clear();
+    count = std::min(sequence.size(), static_cast<std::size_t>(capacity_));
+  }
+  read(sequence.last(count));
 }
 
 // What a piece has beyond `ids` stands for nothing, and is not looked at.
@@ -97,6 +109,7 @@ void Generator::run(Reader& reader, std::span<const int32_t> ids) {
   executor.write(reader.model.input("ids"), ids_.data());
   executor.write(reader.model.input("positions"), positions_.data());
   executor.write(reader.model.input("filled"), filled.data());
+  if (reader.model.inputs.contains("length")) executor.write(reader.model.input("length"), &length_);
   Communicator* const values = backend_.world();
   try {
     reader.executor->run_forward({.training = false});

@@ -10,12 +10,13 @@
 #include "parallel/models/llama.h"
 #include "parallel/models/mistral.h"
 #include "parallel/models/qwen2.h"
+#include "parallel/models/qwen3.h"
 
 namespace recollect {
 
 std::span<const ModelFamily> model_families() {
   static const std::array families = {
-      gpt2_family(), bert_family(), llama_family(), mistral_family(), qwen2_family(),
+      gpt2_family(), bert_family(), llama_family(), mistral_family(), qwen2_family(), qwen3_family(),
   };
   return families;
 }

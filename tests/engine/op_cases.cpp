@@ -14,6 +14,7 @@ std::vector<OpCase> op_cases() {
   add_rotary_cases(cases);
   add_pointwise_cases(cases);
   add_norm_cases(cases);
+  add_head_norm_cases(cases);
   add_linear_cases(cases);
   add_float8_cases(cases);
   add_attention_cases(cases);
@@ -177,22 +178,25 @@ void add_rotary_cases(std::vector<OpCase>& cases) {
     const char* name;
     int64_t samples, length, size, rotated, width;
     bool by_token = false;
+    int64_t turned = 0;  // elements of a head; 0: all
   };
-  for (const auto& [name, samples, length, size, rotated, width, by_token] :
+  for (const auto& [name, samples, length, size, rotated, width, by_token, turned] :
        {Heads{"small", 2, 3, 4, 1, 4}, Heads{"by_token", 3, 5, 12, 2, 31, true},
         Heads{"some_heads", 2, 3, 6, 2, 19}, Heads{"length_1", 3, 1, 2, 3, 6},
         Heads{"odd_half", 1, 5, 10, 1, 33}, Heads{"large", 2, 65, 64, 3, 320},
-        Heads{"wide_head", 1, 7, 1040, 2, 3120}, Heads{"no_whole_vectors", 2, 17, 24, 5, 150}}) {
+        Heads{"wide_head", 1, 7, 1040, 2, 3120}, Heads{"no_whole_vectors", 2, 17, 24, 5, 150},
+        Heads{"a_part", 2, 17, 64, 2, 200, false, 16}, Heads{"an_odd_part", 3, 5, 10, 2, 31, true, 6}}) {
     for (const int64_t inverse : {0, 1})
-      cases.push_back({.name = std::string("rotary_") + name + (inverse ? "_inverse" : ""),
-                       .kind = "rotary",
-                       .inputs = {activation("x", {samples * length, width}),
-                                  statistic("table", {(by_token ? samples : 1) * length, size})},
-                       .attributes = {{"sequence_length", length},
-                                      {"head_size", size},
-                                      {"rotated_heads", rotated},
-                                      {"inverse", inverse}},
-                       .differentiable = {0}});
+      cases.push_back(
+          {.name = std::string("rotary_") + name + (inverse ? "_inverse" : ""),
+           .kind = "rotary",
+           .inputs = {activation("x", {samples * length, width}),
+                      statistic("table", {(by_token ? samples : 1) * length, turned > 0 ? turned : size})},
+           .attributes = {{"sequence_length", length},
+                          {"head_size", size},
+                          {"rotated_heads", rotated},
+                          {"inverse", inverse}},
+           .differentiable = {0}});
   }
 }
 
@@ -263,6 +267,37 @@ void add_norm_cases(std::vector<OpCase>& cases) {
     add_both(cases, backward);
     backward.name += "_add";
     backward.inputs.push_back(activation("add", {tokens, width}));
+    add_both(cases, backward);
+  }
+}
+
+void add_head_norm_cases(std::vector<OpCase>& cases) {
+  struct Size {
+    const char* name;
+    int64_t tokens, size, heads, second, width;
+  };
+  for (const auto& [name, tokens, size, heads, second, width] :
+       {Size{"small", 3, 4, 2, 1, 16}, Size{"one_kind", 5, 6, 3, 0, 18}, Size{"odd", 4, 5, 1, 2, 17},
+        Size{"one_element", 2, 1, 1, 1, 2}, Size{"usual", 67, 128, 3, 1, 640},
+        Size{"large", 9, 256, 2, 2, 1024}, Size{"no_whole_vectors", 33, 100, 2, 1, 403}}) {
+    const Attributes attributes{{"heads", heads}, {"second_heads", second}, {"epsilon", 1e-3}};
+    const ValueSpec x = activation("x", {tokens, width}), weight = statistic("weight", {size}, 0.3, 1),
+                    other = second > 0 ? statistic("second", {size}, 0.3, 1) : absent();
+    OpCase forward{.name = std::string("head_norm_") + name,
+                   .kind = "head_norm",
+                   .inputs = {x, weight, other},
+                   .attributes = attributes,
+                   .differentiable = {0, 1}};
+    if (second > 0) forward.differentiable.push_back(2);
+    if (second == 0) forward.inputs.pop_back();
+    cases.push_back(forward);
+    OpCase backward = forward;
+    backward.name = std::string("head_norm_backward_") + name;
+    backward.kind = "head_norm_backward";
+    backward.inputs.insert(backward.inputs.begin(), activation("dy", {tokens, width}));
+    backward.differentiable = {};
+    backward.accumulators = {{1, statistic("dweight", {size})}};
+    if (second > 0) backward.accumulators.emplace(2, statistic("dsecond", {size}));
     add_both(cases, backward);
   }
 }

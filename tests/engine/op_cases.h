@@ -73,6 +73,7 @@ void add_first_token_cases(std::vector<OpCase>& cases);
 void add_rotary_cases(std::vector<OpCase>& cases);
 void add_pointwise_cases(std::vector<OpCase>& cases);
 void add_norm_cases(std::vector<OpCase>& cases);
+void add_head_norm_cases(std::vector<OpCase>& cases);
 void add_linear_cases(std::vector<OpCase>& cases);
 void add_float8_cases(std::vector<OpCase>& cases);
 void add_attention_cases(std::vector<OpCase>& cases);

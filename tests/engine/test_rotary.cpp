@@ -63,19 +63,73 @@ constexpr GoldenRow kGolden[] = {
      {0.4000681972008891, 0.8836550908684021, 0.8406918121308634, 0.2879125051492346, 0.9622897565190334,
       0.9982390495815052, -0.9164853722719367, 0.46813852691522423, -0.5415138751833835, 0.9576567179207234,
       0.27202651433001795, 0.05931947311476302}},
+    {"dynamic",
+     1,
+     {0.5403023058681398, 0.993602694789066, 0.9999179751597026, 0.9999989493890622, 0.9999999865434832,
+      0.9999999998276452, 0.8414709848078965, 0.11293221377404224, 0.012807925379250743,
+      0.0014495588197143941, 0.0001640519225995569, 1.856635533338445e-05}},
+    {"dynamic",
+     37,
+     {0.7654140519453434, -0.5011817180749749, 0.8897924279568773, 0.9985620581193205, 0.9999815780850965,
+      0.9999997640463221, -0.6435381333569995, -0.8653420626939479, 0.45636546226747404, 0.05360798526811848,
+      0.006069883890174113, 0.0006869550933448258}},
+    {"dynamic",
+     1023,
+     {0.4000681972008891, -0.8950371396812851, 0.8595053004265828, 0.08778399778508564, 0.9859503873745534,
+      0.9998196311518764, -0.9164853722719367, 0.4459916126914763, 0.5111268321450261, 0.9961395332647269,
+      0.16703841964041716, 0.018992239555296758}},
+    {"yarn",
+     1,
+     {0.6753778823351746, 1.2354728961961838, 1.2497662361612139, 1.2499990234376273, 1.2499999546719842,
+      1.2499999978960599, 1.0518387310098707, 0.1900176906622476, 0.024173434829022122, 0.00156249959309899,
+      0.00033663041624847144, 7.252482548450956e-05}},
+    {"yarn",
+     37,
+     {0.9567675649316792, 1.0050248539880253, 0.9433924818906018, 1.2486633242324032, 1.2499379464595857,
+      1.2499971197070723, -0.8044226666962493, -0.7432530140311226, 0.8200674515625471, 0.05779189144580922,
+      0.012455119445185375, 0.0026834164833570164}},
+    {"yarn",
+     1023,
+     {0.5000852465011114, 0.7128917889773609, 0.7420552893199859, 0.35989063143654326, 1.2028621956487917,
+      1.2477988119768815, -1.145606715339921, -1.0267839583907892, 1.0059095126263753, 1.1970708974009043,
+      0.34003314291252246, 0.07414934139345378}},
+    {"longrope",
+     1,
+     {0.6753778823351746, 1.2371288474143902, 1.24966338468875, 1.2499960937520345, 1.2499999546719842,
+      1.249999999474015, 1.0518387310098707, 0.17891957661234992, 0.02900732611354364, 0.003124996744792684,
+      0.00033663041624847144, 3.626241275751357e-05}},
+    {"longrope",
+     37,
+     {0.9567675649316792, 0.7077447357850867, 0.8167833795694087, 1.2446561556529854, 1.2499379464595857,
+      1.2499992799265607, -0.8044226666962493, -1.0303384827174504, 0.9462372381486449, 0.11546018445824373,
+      0.012455119445185375, 0.001341709014581728}},
+    {"longrope",
+     1023,
+     {0.5000852465011114, -0.9377689813277856, 0.2235188419304066, -1.0427659734467298, 1.2028621956487917,
+      1.249449581810147, -1.145606715339921, 0.826492188504796, -1.229853376342924, 0.6893033618238734,
+      0.34003314291252246, 0.037091003146976484}},
 };
 
 OpCase table_case(const std::string& scaling, const std::string& dtype) {
+  const double factor = scaling == "linear" ? 4.0 : 8.0,
+               times = scaling == "yarn" || scaling == "longrope" ? 1.25 : 1;
   return {.name = "table",
           .kind = "rotary_table",
           .attributes = {{"sequence_length", int64_t{1024}},
+                         {"length", int64_t{1024}},
                          {"head_size", int64_t{12}},
                          {"theta", 10000.0},
                          {"dtype", dtype},
                          {"scaling", scaling},
-                         {"factor", scaling == "linear" ? 4.0 : 8.0},
+                         {"factor", factor},
+                         {"attention_factor", times},
                          {"low_freq_factor", 1.0},
                          {"high_freq_factor", 4.0},
+                         {"beta_fast", 32.0},
+                         {"beta_slow", 1.0},
+                         {"truncate", int64_t{1}},
+                         {"short_factor", std::string("1, 1, 1, 1, 1, 1")},
+                         {"long_factor", std::string("1, 1.5, 2, 4, 8.0, 16")},
                          {"original_positions", int64_t{256}}}};
 }
 
@@ -91,7 +145,9 @@ TEST(RotaryTable, IsTransformersInDouble) {
     for (std::size_t i = 0; i < row.values.size(); ++i)
       EXPECT_NEAR(table[static_cast<std::size_t>(row.position) * 12 + i], row.values[i], 3e-13)
           << row.scaling << ", position " << row.position << ", element " << i;
-    for (std::size_t i = 0; i < 12; ++i) EXPECT_EQ(table[i], i < 6 ? 1 : 0) << "position 0";
+    const double times =
+        row.scaling == std::string("yarn") || row.scaling == std::string("longrope") ? 1.25 : 1;
+    for (std::size_t i = 0; i < 12; ++i) EXPECT_EQ(table[i], i < 6 ? times : 0) << "position 0";
   }
 }
 
@@ -101,13 +157,38 @@ TEST(RotaryTable, IsRoundedOnceInEveryBackend) {
   register_cpu_kernels(cpu);
   emulation::register_kernels(cuda);
   const KernelTable reference = kernels_of_reference();
-  for (const char* scaling : {"default", "linear", "llama3"}) {
+  for (const char* scaling : {"default", "linear", "dynamic", "yarn", "longrope", "llama3"}) {
     Numbers want = run_case(table_case(scaling, "f64"), {}, reference, kDouble)[0];
     for (double& x : want) x = static_cast<float>(x);
     for (const KernelTable* kernels :
          {&reference, static_cast<const KernelTable*>(&cpu), static_cast<const KernelTable*>(&cuda)})
       EXPECT_EQ(run_case(table_case(scaling, "f32"), {}, *kernels, kFloat)[0], want) << scaling;
   }
+}
+
+// What was given when the table was made counts, or what a run says; up to the earlier length nothing is scaled.
+TEST(RotaryTable, GoesByTheLengthOfTheSequence) {
+  KernelTable cpu, cuda;
+  register_cpu_kernels(cpu);
+  emulation::register_kernels(cuda);
+  const KernelTable reference = kernels_of_reference();
+  const ValueSpec length{.name = "length", .shape = {1}, .storage = Storage::kI32};
+  for (const char* scaling : {"dynamic", "longrope"})
+    for (const int64_t tokens : {256, 257, 1024}) {
+      OpCase given = table_case(scaling, "f32"), plain = table_case("default", "f32"), said = given;
+      for (OpCase* c : {&given, &plain, &said}) c->attributes.set("attention_factor", 1.0);
+      given.attributes.set("length", tokens);
+      said.attributes.set("length", int64_t{7});
+      said.inputs = {absent(), length};
+      const Numbers want = run_case(given, {}, reference, kFloat)[0];
+      EXPECT_EQ(want == run_case(plain, {}, reference, kFloat)[0], tokens == 256) << scaling << tokens;
+      for (const KernelTable* kernels :
+           {&reference, static_cast<const KernelTable*>(&cpu), static_cast<const KernelTable*>(&cuda)})
+        EXPECT_EQ(run_case(said, {.inputs = {{}, {static_cast<double>(tokens)}}, .accumulators = {}},
+                           *kernels, kFloat)[0],
+                  want)
+            << scaling << tokens;
+    }
 }
 
 TEST(RotaryTable, RefusesWhatMakesNoSense) {
@@ -118,7 +199,7 @@ TEST(RotaryTable, RefusesWhatMakesNoSense) {
     c.attributes.set(name, std::move(value));
     expect_error(ExitCode::kInternal, {said}, [&] { make_graph(c, registry, kFloat); });
   };
-  refused("scaling", std::string("yarn"), "yarn");
+  refused("scaling", std::string("su"), "su");
   refused("head_size", int64_t{7}, "pairs");
   refused("factor", 0.0, "positive factor");
   refused("high_freq_factor", 1.0, "high_freq_factor");

@@ -72,6 +72,9 @@ std::vector<PassCase> pass_cases() {
   one("residual_norm", "residual_norm", {x, bias, add, weight, statistic("shift", columns)},
       {{"epsilon", 1e-5}});
   one("rms_norm", "rms_norm", {x, weight}, {{"epsilon", 1e-5}});
+  const Attributes heads{{"heads", int64_t{8}}, {"second_heads", int64_t{2}}, {"epsilon", 1e-5}};
+  const ValueSpec head = statistic("head", {64});
+  one("head_norm", "head_norm", {x, head, head}, heads);
   const ValueSpec dbias = statistic("dbias", columns), dweight = statistic("dweight", columns);
   summing("column_sum", "column_sum", {dy}, {}, {{0, dbias}}, 2, 0.063);
   summing("bias_gelu_backward", "bias_gelu_backward", {dy, x, bias}, gelu, {{1, dbias}}, 2, 0.021);
@@ -79,6 +82,8 @@ std::vector<PassCase> pass_cases() {
           0.032);
   summing("layer_norm_backward", "layer_norm_backward", {dy, x, weight, mean, rstd}, {{"epsilon", 1e-5}},
           {{1, dweight}, {2, dbias}}, 2, 0.068);
+  summing("head_norm_backward", "head_norm_backward", {dy, x, head, head}, heads,
+          {{1, statistic("dhead", {64})}, {2, statistic("dsecond", {64})}}, 3, 0.02);
   cases.push_back(
       {.op = {.name = "squared_norm", .kind = "squared_norm", .inputs = {statistic("grad", shape)}},
        .launches = 2,

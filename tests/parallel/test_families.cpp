@@ -125,18 +125,38 @@ TEST_P(Families, WhatIsWrittenAsConfigJsonAreItsValues) {
   }
 }
 
-// With values other than the defaults, none is lost on the way to config.json and back.
+// A value other than the default, where another key's value does not leave it unread.
+ModelValue other_value(const ModelKey& key) {
+  if (const auto* number = std::get_if<double>(&key.otherwise);
+      number && key.name.starts_with("rope_scaling."))
+    return *number + 0.5;
+  if (key.name == "rope_scaling.short_factor" || key.name == "rope_scaling.long_factor")
+    return std::string("1.5, 2.0");
+  return key.otherwise;
+}
+
+// None is lost on the way to config.json and back.
 TEST_P(Families, EveryKeyIsWrittenForSomeTask) {
   for (const ModelKey& key : family_.keys) {
-    ModelValues values(family_.keys);
-    if (key.name.starts_with("rope_scaling.")) values.set("rope_scaling.rope_type", std::string("llama3"));
-    family_.complete(values);
-    EXPECT_TRUE(std::any_of(family_.tasks.begin(), family_.tasks.end(), [&](Task task) {
-      auto document = nlohmann::json::parse(family_.config_json(values, task, "float32"));
-      const bool null = document.contains(key.name) && document[key.name].is_null();
-      family_.translate(document);
-      return null || find_key(document, key.name) != nullptr;
-    })) << key.name;
+    const ModelKey* const types = key_of(family_, "rope_scaling.rope_type");
+    const bool of_type = key.name.starts_with("rope_scaling.");
+    bool written = false;
+    for (const std::string_view type : of_type ? types->choices : std::vector<std::string_view>{""}) {
+      ModelValues values(family_.keys);
+      if (of_type) values.set("rope_scaling.rope_type", std::string(type));
+      if (&key != types) values.set(key.name, other_value(key));
+      family_.complete(values);
+      for (const Task task : family_.tasks) {
+        auto document = nlohmann::json::parse(family_.config_json(values, task, "float32"));
+        const bool null = document.contains(key.name) && document[key.name].is_null();
+        family_.translate(document);
+        const nlohmann::json* const found = find_key(document, key.name);
+        written |= null || (found &&
+                            (!of_type || *found == std::visit([](const auto& v) { return nlohmann::json(v); },
+                                                              values.at(key.name))));
+      }
+    }
+    EXPECT_TRUE(written) << key.name;
   }
 }
 
@@ -216,7 +236,7 @@ TEST(Bert, FindsTensorsByTheNamesOfOldFilesToo) {
   EXPECT_FALSE(files.passed_over("encoder.layer.12.output.dense.bias"));
 }
 
-// Meta's Llama 2 7B, Mistral 7B v0.1 and Qwen2 7B.
+// Meta's Llama 2 7B, Mistral 7B v0.1, Qwen2 7B and Qwen3 0.6B, whose head is tied.
 TEST(Llama, HaveAsManyParametersAsPublished) {
   const auto count = [](const char* type, const std::map<std::string, int64_t>& sizes) {
     const ModelFamily& family = model_family(type);
@@ -235,6 +255,13 @@ TEST(Llama, HaveAsManyParametersAsPublished) {
                             {"num_attention_heads", 28},
                             {"num_key_value_heads", 4}}),
             7615616512);
+  EXPECT_EQ(count("qwen3", {{"hidden_size", 1024},
+                            {"intermediate_size", 3072},
+                            {"num_hidden_layers", 28},
+                            {"num_attention_heads", 16},
+                            {"num_key_value_heads", 8}}) -
+                151936 * 1024,
+            596049920);
 }
 
 TEST(Gpt2, HasAsManyParametersAsPublished) {

@@ -325,10 +325,10 @@ TEST(Layers, AnEmbeddingMayHaveAPaddingId) {
 TEST(Layers, HeadsTurnByATableOfTheStatisticsDtype) {
   for (const DType dtype : {DType::kBF16, DType::kF64}) {
     Built built({}, dtype);
-    const ValueId table = built.layers.rotary_table("positions", 4, {.theta = 10000});
+    const ValueId table = built.layers.rotary_table("positions", {.turned = 4, .theta = 10000});
     EXPECT_EQ(built.shape(table), (Shape{6, 4}));
     EXPECT_EQ(built.graph.value(table).dtype, dtype == DType::kF64 ? DType::kF64 : DType::kF32);
-    EXPECT_EQ(built.shape(built.layers.rotary("turn", built.x, table, 2)), built.shape(built.x));
+    EXPECT_EQ(built.shape(built.layers.rotary("turn", built.x, table, 2, 4)), built.shape(built.x));
   }
 }
 

@@ -33,6 +33,7 @@ void register_kernels(KernelTable& table, VocabularyReduction* vocabulary) {
   register_dropout(table);
   register_embedding(table);
   register_float8(table);
+  register_head_norm(table);
   register_label_loss(table);
   register_layer_norm(table);
   register_linear(table);

@@ -23,14 +23,17 @@ class RotaryTable : public Kernel {
 
   void run(const KernelArgs& args) override {
     float* table = args.out[0].as<float>();
-    const int32_t* positions = args.in.empty() ? nullptr : args.in[0].as<int32_t>();
+    const auto given = [&](std::size_t i) { return i < args.in.size() && args.in[i].defined(); };
+    const int32_t* positions = given(0) ? args.in[0].as<int32_t>() : nullptr;
+    const int64_t length = given(1) ? args.in[1].as<int32_t>()[0] : frequencies_.length();
+    const double times = frequencies_.attention_factor();
     parallel_ranges(threads_, half_, [&](int64_t first, int64_t last, int) {
       for (int64_t i = first; i < last; ++i) {
-        const double frequency = frequencies_.of_pair(i);
+        const double frequency = frequencies_.of_pair(i, length);
         for (int64_t row = 0; row < rows_; ++row) {
           const double angle = static_cast<double>(positions ? positions[row] : row) * frequency;
-          table[row * 2 * half_ + i] = static_cast<float>(std::cos(angle));
-          table[row * 2 * half_ + half_ + i] = static_cast<float>(std::sin(angle));
+          table[row * 2 * half_ + i] = static_cast<float>(times * std::cos(angle));
+          table[row * 2 * half_ + half_ + i] = static_cast<float>(times * std::sin(angle));
         }
       }
     });
@@ -49,6 +52,7 @@ class Rotary : public RowKernel {
       : RowKernel(view),
         length_(view.in(1).shape[0]),
         size_(view.attributes().integer("head_size")),
+        turned_(view.in(1).shape[1]),
         rotated_(view.attributes().integer("rotated_heads") * size_),
         direction_(view.attributes().integer("inverse") ? -1.0f : 1.0f) {}
 
@@ -60,26 +64,29 @@ class Rotary : public RowKernel {
       for (int64_t r = first; r < last; ++r) {
         const A* from = x + r * width_;
         A* to = y + r * width_;
-        const float* row = table + r % length_ * size_;
+        const float* row = table + r % length_ * turned_;
         // Usual sizes as constants: loops of so few vectors are else mostly their beginnings and ends.
-        if (size_ == 64)
+        if (turned_ == 64)
           turn<32>(from, row, to);
-        else if (size_ == 128)
+        else if (turned_ == 128)
           turn<64>(from, row, to);
         else
           turn<0>(from, row, to);
-        if (x != y) std::copy(from + rotated_, from + width_, to + rotated_);
+        if (x == y) continue;
+        for (int64_t head = 0; head < rotated_ && turned_ < size_; head += size_)
+          std::copy(from + head + turned_, from + head + size_, to + head + turned_);
+        std::copy(from + rotated_, from + width_, to + rotated_);
       }
     });
   }
 
  private:
-  // All heads of a token; `kHalf` is half of a head's size, where it is known.
+  // All heads of a token; `kHalf` is half of what turns of a head, where it is known.
   template <int64_t kHalf>
   void turn(const A* from, const float* cosines, A* to) const {
-    const int64_t half = kHalf > 0 ? kHalf : size_ / 2;
+    const int64_t half = kHalf > 0 ? kHalf : turned_ / 2;
     const float* sines = cosines + half;
-    for (int64_t head = 0; head < rotated_; head += 2 * half) {
+    for (int64_t head = 0; head < rotated_; head += size_) {
       const A* x = from + head;
       write_both(to + head, to + head + half, half, [&](int64_t i, float& first, float& second) {
         const float a = load(x[i]), b = load(x[half + i]), sine = direction_ * sines[i];
@@ -89,7 +96,7 @@ class Rotary : public RowKernel {
     }
   }
 
-  int64_t length_, size_, rotated_;
+  int64_t length_, size_, turned_, rotated_;
   float direction_;
 };
 

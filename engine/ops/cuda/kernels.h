@@ -25,6 +25,7 @@ void register_dropout(KernelTable& table);
 void register_embedding(KernelTable& table);
 void register_embedding_backward(KernelTable& table);
 void register_float8(KernelTable& table, Libraries* libraries);
+void register_head_norm(KernelTable& table);
 void register_label_loss(KernelTable& table);
 void register_layer_norm(KernelTable& table);
 void register_layer_norm_backward(KernelTable& table);

@@ -56,6 +56,7 @@ std::map<std::string, Bytes> all_workspaces(bool divided_vocabulary) {
       {"cross_entropy_loss", class_loss_bytes},
       {"elementwise_loss", number_loss_bytes},
       {"embedding_backward", [](const OpView& view) { return table_workspace(view).bytes(); }},
+      {"head_norm_backward", [](const OpView& view) { return HeadNormCut(view, 1).bytes(); }},
       {"layer_norm_backward", [](const OpView& view) { return NormBackwardWorkspace(view, true).bytes(); }},
       {"layer_norm_quantise", norm_codes},
       {"linear",

@@ -15,6 +15,7 @@ void register_kernels(KernelTable& table, VocabularyReduction* vocabulary, Libra
   register_embedding(table);
   register_embedding_backward(table);
   register_float8(table, libraries);
+  register_head_norm(table);
   register_label_loss(table);
   register_layer_norm(table);
   register_layer_norm_backward(table);

@@ -2,6 +2,10 @@
 // pass over memory, a warp per row.
 #include "engine/ops/rotary.h"
 
+#include <algorithm>
+#include <numbers>
+#include <string>
+
 #include "engine/ops/cuda/row_kernel.h"
 
 namespace recollect::cuda {
@@ -11,41 +15,68 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kWarps = 8;  // of a block
 
+// What the table's kernel is handed by value.
+struct PairFrequencies {
+  static constexpr int64_t kMost = 128;
+
+  explicit PairFrequencies(const RotaryFrequencies& from)
+      : growth(from.growth()), length(from.length()), times(from.attention_factor()) {
+    if (static_cast<int64_t>(from.plain().size()) > kMost)
+      throw Error(ExitCode::kConfiguration,
+                  "the cuda backend has no rotary_table of " + std::to_string(2 * from.plain().size()) +
+                      " elements of a head",
+                  "at most 256 of them turn there");
+    std::copy(from.plain().begin(), from.plain().end(), plain);
+    std::copy(from.longer().begin(), from.longer().end(), longer);
+  }
+
+  double plain[kMost] = {}, longer[kMost] = {};
+  RotaryGrowth growth;
+  int64_t length;  // where no input says it
+  double times;
+};
+
 __global__ void __launch_bounds__(kThreads)
-    fill_table(RotaryFrequencies frequencies, const int32_t* __restrict__ positions,
-               float* __restrict__ table, int64_t rows, int64_t half) {
+    fill_table(const PairFrequencies frequencies, const int32_t* __restrict__ positions,
+               const int32_t* __restrict__ length, float* __restrict__ table, int64_t rows, int64_t half) {
   const int64_t at = blockIdx.x * int64_t{kThreads} + threadIdx.x;
   if (at >= rows * half) return;
   const int64_t pair = at % half, position = positions ? positions[at / half] : at / half;
+  const double frequency = rotary_frequency(frequencies.plain, frequencies.longer, frequencies.growth, pair,
+                                            length ? *length : frequencies.length);
   // In half turns: functions of large angles would need local memory.
-  const double angle = static_cast<double>(position) * (frequencies.of_pair(pair) / std::numbers::pi);
+  const double angle = static_cast<double>(position) * (frequency / std::numbers::pi);
   float* row = table + at / half * 2 * half;
-  row[pair] = static_cast<float>(cospi(angle));
-  row[half + pair] = static_cast<float>(sinpi(angle));
+  row[pair] = static_cast<float>(frequencies.times * cospi(angle));
+  row[half + pair] = static_cast<float>(frequencies.times * sinpi(angle));
 }
 
 class RotaryTable : public Kernel {
  public:
   explicit RotaryTable(const OpView& view)
-      : frequencies_(view.attributes()), rows_(view.out(0).shape[0]), half_(view.out(0).shape[1] / 2) {
+      : frequencies_(RotaryFrequencies(view.attributes())),
+        rows_(view.out(0).shape[0]),
+        half_(view.out(0).shape[1] / 2) {
     if (view.out(0).dtype != DType::kF32)
       throw Error(ExitCode::kConfiguration, "the cuda backend has no rotary_table in f64, only in f32",
                   "use another training.precision, or device.backend: reference");
   }
   void run(const KernelArgs& args) override {
-    const int32_t* positions = args.in.empty() ? nullptr : args.in[0].as<int32_t>();
+    const auto given = [&](std::size_t i) -> const int32_t* {
+      return i < args.in.size() && args.in[i].defined() ? args.in[i].as<int32_t>() : nullptr;
+    };
     launch(fill_table, grid_of(ceil_div(rows_ * half_, kThreads)), dim3(kThreads), 0, args.stream,
-           frequencies_, positions, args.out[0].as<float>(), rows_, half_);
+           frequencies_, given(0), given(1), args.out[0].as<float>(), rows_, half_);
   }
 
  private:
-  RotaryFrequencies frequencies_;
+  PairFrequencies frequencies_;
   int64_t rows_, half_;
 };
 
-// The heads of a row that turn are `rotated` elements, of `half` pairs each; the table's row is row % length.
+// Of each of a row's `heads` heads of `size` elements `half` pairs turn; the table's row is row % length.
 struct Heads {
-  int64_t length, half, rotated;
+  int64_t length, half, size, heads;
   float direction;  // -1 turns back
 };
 
@@ -58,8 +89,9 @@ __global__ void __launch_bounds__(kWarp* kWarps)
   const float* cosines = table + row % heads.length * 2 * heads.half;
   const A* from = x + row * width;
   A* to = y + row * width;
-  for (int p = threadIdx.x * N; p < heads.rotated / 2; p += kWarp * N) {
-    const int half = static_cast<int>(heads.half), pair = p % half, at = 2 * (p - pair) + pair;
+  const int half = static_cast<int>(heads.half), size = static_cast<int>(heads.size);
+  for (int p = threadIdx.x * N; p < heads.heads * half; p += kWarp * N) {
+    const int pair = p % half, at = p / half * size + pair;
     const Floats<N> a = load<N>(from + at), b = load<N>(from + at + half);
     const Floats<N> cosine = load<N>(cosines + pair), sine = load<N>(cosines + half + pair);
     Floats<N> first, second;
@@ -73,7 +105,12 @@ __global__ void __launch_bounds__(kWarp* kWarps)
     store<N>(to + at + half, second);
   }
   if (x == y) return;
-  for (int64_t c = heads.rotated + threadIdx.x * N; c < width; c += kWarp * N)
+  const int rest = size - 2 * half;
+  for (int p = threadIdx.x * N; p < heads.heads * rest; p += kWarp * N) {
+    const int c = p / rest * size + 2 * half + p % rest;
+    store<N>(to + c, load<N>(from + c));
+  }
+  for (int64_t c = heads.heads * size + threadIdx.x * N; c < width; c += kWarp * N)
     store<N>(to + c, load<N>(from + c));
 }
 
@@ -83,8 +120,8 @@ class Rotary : public Kernel {
   explicit Rotary(const OpView& view)
       : rows_(view.in(0).shape[0]),
         width_(view.in(0).shape[1]),
-        heads_{view.in(1).shape[0], view.attributes().integer("head_size") / 2,
-               view.attributes().integer("rotated_heads") * view.attributes().integer("head_size"),
+        heads_{view.in(1).shape[0], view.in(1).shape[1] / 2, view.attributes().integer("head_size"),
+               view.attributes().integer("rotated_heads"),
                view.attributes().integer("inverse") ? -1.0f : 1.0f} {}
 
   void run(const KernelArgs& args) override {
@@ -101,7 +138,8 @@ KernelPointer make_rotary(const OpView& view) {
   require(view.in(0).shape[1] < int64_t{1} << 31, "a row's elements are numbered in 32 bits");
   return with_activation_type(view.in(0).dtype, "rotary", [&]<typename A>() -> KernelPointer {
     constexpr int N = kVector<A>;
-    const bool whole = view.attributes().integer("head_size") / 2 % N == 0 && view.in(0).shape[1] % N == 0;
+    const bool whole = view.in(1).shape[1] / 2 % N == 0 && view.attributes().integer("head_size") % N == 0 &&
+                       view.in(0).shape[1] % N == 0;
     if (whole) return std::make_unique<Rotary<A, N>>(view);
     return std::make_unique<Rotary<A, 1>>(view);
   });

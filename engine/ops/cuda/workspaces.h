@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <vector>
 
@@ -94,6 +95,35 @@ struct NormBackwardWorkspace {
   int threads = 0, groups = 0;  // a row's, and how many rows a block has at a time
   int64_t blocks = 0;
   ColumnWalk walk;
+};
+
+// Norms of heads. A head is so many lanes', each of which has so many vectors of it; a block has several at a time.
+struct HeadNormCut {
+  static constexpr int kThreads = 256;  // of a block
+
+  // `x`: the number of the input that has the heads, with the weights behind it.
+  HeadNormCut(const OpView& view, int x)
+      : size(view.in(x + 1).shape[0]),
+        first(view.attributes().integer("heads")),
+        all(first + view.attributes().integer("second_heads")),
+        kinds(all > first ? 2 : 1),
+        epsilon(static_cast<float>(view.attributes().real("epsilon"))) {
+    const Value& value = view.in(x);
+    vector = std::min(row_vector(value.dtype, size), row_vector(value.dtype, value.shape[1]));
+    const auto whole = static_cast<uint32_t>(ceil_div(size, vector));
+    lanes = static_cast<int>(std::min<uint32_t>(std::bit_ceil(whole), kWarp));
+    vectors = ceil_div(whole, lanes);
+    groups = kThreads / lanes;
+    blocks = std::min(ceil_div(value.shape[0] * all, 4 * groups), 4 * kMultiprocessors);
+  }
+  // Of the sums of the weights' gradients.
+  std::size_t bytes() const { return sizeof(float) * kinds * blocks * size; }
+
+  int64_t size, first, all;  // of a head; heads
+  int kinds;
+  float epsilon;
+  int vector = 1, lanes = 1, groups = 1;
+  int64_t vectors = 1, blocks = 1;
 };
 
 // The gradient of a table: sorted tokens are cut into chunks, each with the sums of its first row and of its last; tokens and their

@@ -67,6 +67,7 @@ void register_clip(KernelTable& table);
 void register_dropout(KernelTable& table);
 void register_embedding(KernelTable& table);
 void register_float8(KernelTable& table);
+void register_head_norm(KernelTable& table);
 void register_label_loss(KernelTable& table);
 void register_layer_norm(KernelTable& table);
 void register_linear(KernelTable& table);

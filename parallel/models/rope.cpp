@@ -1,0 +1,348 @@
+#include "parallel/models/rope.h"
+
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+
+#include "engine/io/json.h"
+#include "parallel/models/keys.h"
+
+namespace recollect {
+
+namespace {
+
+const char* const kEarlier = "original_max_position_embeddings";
+
+std::string in_section(std::string_view key) { return fmt::format("rope_scaling.{}", key); }
+
+bool is_type(const ModelValues& m, std::initializer_list<std::string_view> types) {
+  return std::find(types.begin(), types.end(), m.text("rope_scaling.rope_type")) != types.end();
+}
+
+// Which keys of the object a type has.
+struct TypeKeys {
+  std::string_view type;
+  std::vector<std::string_view> keys;
+};
+const std::vector<TypeKeys>& type_keys() {
+  static const std::vector<TypeKeys> all = {
+      {"default", {}},
+      {"linear", {"factor"}},
+      {"dynamic", {"factor"}},
+      {"yarn",
+       {"factor", kEarlier, "attention_factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim",
+        "truncate"}},
+      {"longrope", {"factor", kEarlier, "attention_factor", "short_factor", "long_factor"}},
+      {"llama3", {"factor", "low_freq_factor", "high_freq_factor", kEarlier}},
+  };
+  return all;
+}
+
+bool has_key(std::string_view type, std::string_view key) {
+  for (const TypeKeys& of : type_keys())
+    if (of.type == type) return std::find(of.keys.begin(), of.keys.end(), key) != of.keys.end();
+  return true;  // of no type that is known: whoever reads it says so
+}
+
+// Whether one of the family's types has the key.
+bool reads(const RopeKeys& rope, std::string_view key) {
+  return std::any_of(rope.types.begin(), rope.types.end(),
+                     [&](std::string_view type) { return has_key(type, key); });
+}
+
+std::string earlier_key(const RopeKeys& rope) {
+  return rope.earlier_length > 0 ? kEarlier : in_section(kEarlier);
+}
+
+// "1, 1.05" of [1, 1.05]; and the other way.
+std::string list_text(const nlohmann::json& list) {
+  std::string text;
+  for (const nlohmann::json& number : list) text += (text.empty() ? "" : ", ") + number.dump();
+  return text;
+}
+
+// Empty where the text is something else.
+std::vector<double> numbers_of(std::string text) {
+  std::replace(text.begin(), text.end(), ',', ' ');
+  std::istringstream in(text);
+  in.imbue(std::locale::classic());
+  std::vector<double> numbers;
+  for (std::string word; in >> word;) {
+    const auto number = nlohmann::json::parse(word, nullptr, false);
+    if (!number.is_number() || number.get<double>() <= 0) return {};
+    numbers.push_back(number.get<double>());
+  }
+  return numbers;
+}
+
+int64_t turned_of(const RopeKeys& rope, const ModelValues& m, int64_t head_size) {
+  if (!rope.part) return head_size;
+  return static_cast<int64_t>(static_cast<double>(head_size) * m.real(rope.part));
+}
+
+// How much longer sequences are than those of the earlier training.
+double ratio_of(const RopeKeys& rope, const ModelValues& m) {
+  if (const double factor = m.real("rope_scaling.factor"); factor > 0) return factor;
+  return static_cast<double>(m.integer("max_position_embeddings")) /
+         static_cast<double>(m.integer(earlier_key(rope)));
+}
+
+double attention_factor_of(const RopeKeys& rope, const ModelValues& m) {
+  if (!is_type(m, {"yarn", "longrope"})) return 1;
+  if (const double given = m.real("rope_scaling.attention_factor"); given > 0) return given;
+  const double ratio = ratio_of(rope, m);
+  if (ratio <= 1) return 1;
+  if (is_type(m, {"longrope"}))
+    return std::sqrt(1 + std::log(ratio) / std::log(static_cast<double>(m.integer(earlier_key(rope)))));
+  const auto grown = [&](double scale) { return 0.1 * scale * std::log(ratio) + 1; };
+  const double scale = m.real("rope_scaling.mscale"), all = m.real("rope_scaling.mscale_all_dim");
+  return scale != 0 && all != 0 ? grown(scale) / grown(all) : grown(1);
+}
+
+void check_factor_lists(const ModelValues& m, int64_t pairs, std::vector<Finding>& found) {
+  for (const char* name : {"short_factor", "long_factor"}) {
+    const std::string key = "model." + in_section(name), &text = m.text(in_section(name));
+    const auto numbers = static_cast<int64_t>(numbers_of(text).size());
+    if (numbers == pairs) continue;
+    found.push_back(
+        {{"model.rope_scaling.rope_type", key},
+         numbers == 0 ? fmt::format("{} is needed: {} positive numbers, with commas between", key, pairs)
+                      : fmt::format("{} has {} numbers, and {} pairs of a head turn", key, numbers, pairs)});
+  }
+}
+
+void add_yarn_keys(std::vector<ModelKey>& keys) {
+  const auto number = [&](const char* name, double otherwise, const char* help) {
+    keys.push_back({.name = in_section(name), .otherwise = otherwise, .low = 0, .help = help});
+  };
+  number("attention_factor", 0.0,
+         "yarn, longrope: cosines and sines are multiplied by it; 0: by what factor says");
+  number("beta_fast", 32.0,
+         "yarn: pairs that turn more often than this over the earlier length are not scaled");
+  number("beta_slow", 1.0, "yarn: pairs that turn more seldom than this are scaled whole");
+  number("mscale", 0.0, "yarn: with mscale_all_dim, of what attention_factor is made where it is 0");
+  number("mscale_all_dim", 0.0, "yarn: see mscale");
+  keys.push_back({.name = in_section("truncate"),
+                  .otherwise = true,
+                  .help = "yarn: the ramp between beta_fast and beta_slow begins and ends at whole pairs"});
+  for (const auto& [name, help] :
+       {std::pair("short_factor", "longrope: what each pair's turn is divided by, as text: 1.0, 1.05, ..."),
+        std::pair("long_factor", "longrope: the same, of sequences beyond original_max_position_embeddings")})
+    keys.push_back({.name = in_section(name), .otherwise = std::string(), .help = help});
+}
+
+}  // namespace
+
+void add_rope_keys(const RopeKeys& rope, std::vector<ModelKey>& keys) {
+  keys.push_back({.name = rope.theta,
+                  .otherwise = 10000.0,
+                  .low = 1,
+                  .help = "base of the rotary positions' wavelengths"});
+  if (rope.part)
+    keys.push_back({.name = rope.part,
+                    .otherwise = rope.part_by_default,
+                    .low = 0,
+                    .high = 1,
+                    .low_open = true,
+                    .help = "the part of a head that positions turn, of its first elements"});
+  if (rope.earlier_length > 0)
+    keys.push_back(
+        model_size(kEarlier, rope.earlier_length, 1, kMostModelSize,
+                   "longrope: sequences beyond this are long; the longest of an earlier training"));
+  keys.push_back({.name = "rope_scaling.rope_type",
+                  .aliases = {"type"},
+                  .otherwise = std::string("default"),
+                  .choices = rope.types,
+                  .help = "default: none"});
+  keys.push_back({.name = "rope_scaling.factor",
+                  .otherwise = 0.0,
+                  .low = 0,
+                  .help =
+                      "how much longer sequences become, at least 1; linear, dynamic, llama3 need it; yarn, "
+                      "longrope: 0: by the two lengths"});
+  keys.push_back({.name = "rope_scaling.low_freq_factor",
+                  .otherwise = 1.0,
+                  .low = 0,
+                  .low_open = true,
+                  .help = "llama3: waves longer than original_max_position_embeddings / this are scaled"});
+  keys.push_back({.name = "rope_scaling.high_freq_factor",
+                  .otherwise = 4.0,
+                  .low = 0,
+                  .low_open = true,
+                  .help = "llama3: waves shorter than original_max_position_embeddings / this are not"});
+  if (rope.earlier_length == 0)
+    keys.push_back(model_size("rope_scaling.original_max_position_embeddings", 0, 0, kMostModelSize,
+                              "llama3, yarn, longrope: the longest sequence of the model before; 0: "
+                              "model.max_position_embeddings"));
+  add_yarn_keys(keys);
+  const std::string section = in_section("");
+  std::erase_if(keys, [&](const ModelKey& key) {
+    return key.name.starts_with(section) && key.name != "rope_scaling.rope_type" &&
+           !reads(rope, key.name.substr(section.size()));
+  });
+}
+
+ModelSection rope_section() {
+  return {"model.rope_scaling", "How rotary positions reach beyond the sequences of an earlier training."};
+}
+
+std::vector<UnusedModelKeys> unused_rope_keys(const RopeKeys& rope) {
+  std::vector<UnusedModelKeys> unused;
+  for (const TypeKeys& of : type_keys()) {
+    std::vector<std::string> others;
+    for (const char* key :
+         {"factor", "low_freq_factor", "high_freq_factor", kEarlier, "attention_factor", "beta_fast",
+          "beta_slow", "mscale", "mscale_all_dim", "truncate", "short_factor", "long_factor"})
+      if (reads(rope, key) && !has_key(of.type, key))
+        others.push_back(key == kEarlier ? earlier_key(rope) : in_section(key));
+    unused.push_back({others, "rope_scaling.rope_type",
+                      [type = of.type](const ModelValues& m) { return is_type(m, {type}); },
+                      of.type == "default"  ? "positions are not scaled"
+                      : of.type == "linear" ? "all waves are scaled alike"
+                                            : fmt::format("type {} does not read it", of.type)});
+  }
+  return unused;
+}
+
+// Newer files keep all of rope_scaling and what stands beside it in one object, rope_parameters. As Transformers has it: of
+// the two objects the older one counts, what stands in it before what stands beside it, and only the length of the earlier
+// training the other way round. What a type does not read is passed over.
+void translate_rope(const RopeKeys& rope, nlohmann::json& document) {
+  const auto is_there = [&](const char* key) {
+    const auto found = document.find(key);
+    return found != document.end() && found->is_object() && !found->empty();
+  };
+  if (!is_there("rope_scaling") && is_there("rope_parameters"))
+    document["rope_scaling"] = document["rope_parameters"];
+  document.erase("rope_parameters");
+  if (is_there("rope_scaling")) {
+    nlohmann::json& object = document["rope_scaling"];
+    for (const auto& [inside, beside] :
+         {std::pair("rope_theta", rope.theta),
+          std::pair("partial_rotary_factor", rope.part ? rope.part : "partial_rotary_factor")})
+      if (const auto value = object.find(inside); value != object.end()) {
+        if (!value->is_null()) document[beside] = *value;
+        object.erase(inside);
+      }
+    if (object.contains("rope_type")) object.erase("type");
+    const char* const name = object.contains("rope_type") ? "rope_type" : "type";
+    if (const auto type = object.find(name); rope.earlier_length > 0 && type != object.end())
+      if (*type == "su" || *type == "yarn") *type = "longrope";
+    const std::string type = object.contains(name) && object[name].is_string() ? object[name] : "default";
+    const auto beside = document.find(kEarlier);
+    if (rope.earlier_length > 0)
+      object.erase(kEarlier);
+    else if (beside != document.end())
+      object[kEarlier] = *beside;
+    for (const TypeKeys& of : type_keys())
+      for (const std::string_view key : of.keys)
+        if (!has_key(type, key)) object.erase(std::string(key));
+    for (const char* key : {"short_factor", "long_factor"})
+      if (const auto list = object.find(key); list != object.end() && list->is_array())
+        *list = list_text(*list);
+  }
+  if (rope.earlier_length == 0) document.erase(kEarlier);
+}
+
+void complete_rope(const RopeKeys& rope, ModelValues& m, std::vector<CompletedValue>& completed) {
+  if (rope.earlier_length == 0 && is_type(m, {"llama3", "yarn", "longrope"}) &&
+      m.integer(in_section(kEarlier)) == 0) {
+    m.set(in_section(kEarlier), m.integer("max_position_embeddings"));
+    completed.push_back({in_section(kEarlier), "model.max_position_embeddings"});
+  }
+  if (is_type(m, {"yarn"}) && m.real("rope_scaling.factor") == 0) {
+    m.set("rope_scaling.factor", ratio_of(rope, m));
+    completed.push_back({"rope_scaling.factor", "model.max_position_embeddings / " + in_section(kEarlier)});
+  }
+}
+
+void check_rope(const RopeKeys& rope, const ModelValues& m, int64_t head_size, std::vector<Finding>& found) {
+  const int64_t turned = turned_of(rope, m, head_size);
+  const std::string part = rope.part ? fmt::format("model.{}", rope.part) : "";
+  if (rope.part && (turned == 0 || turned % 2 != 0))
+    found.push_back({{part},
+                     fmt::format("{} {} of heads of {} is {} elements: positions turn pairs", part,
+                                 m.real(rope.part), head_size, turned)});
+  const std::string& type = m.text("rope_scaling.rope_type");
+  const bool needs_factor = is_type(m, {"linear", "dynamic", "llama3"});
+  if (const double factor = m.real("rope_scaling.factor");
+      factor < 1 && (needs_factor || (factor > 0 && type != "default")))
+    found.push_back(
+        {{"model.rope_scaling.rope_type", "model.rope_scaling.factor"},
+         factor == 0 ? fmt::format("model.rope_scaling.rope_type {} needs model.rope_scaling.factor", type)
+                     : fmt::format("model.rope_scaling.factor {} is below 1", factor)});
+  const auto in_order = [&](const char* less, const char* more) {
+    const double low = m.real(in_section(less)), high = m.real(in_section(more));
+    if (low >= high)
+      found.push_back({{"model." + in_section(less), "model." + in_section(more)},
+                       fmt::format("model.rope_scaling.{} {} is not below {} {}", less, low, more, high)});
+  };
+  if (type == "llama3") in_order("low_freq_factor", "high_freq_factor");
+  if (type == "yarn") in_order("beta_slow", "beta_fast");
+  if (type == "longrope") check_factor_lists(m, turned / 2, found);
+  if (type == "dynamic" && turned == 2)
+    found.push_back({{"model.rope_scaling.rope_type"},
+                     "model.rope_scaling.rope_type dynamic needs heads of which more than one pair turns"});
+}
+
+void write_rope(const RopeKeys& rope, const ModelValues& m, nlohmann::ordered_json& document) {
+  document[rope.theta] = m.real(rope.theta);
+  if (rope.part) document[rope.part] = m.real(rope.part);
+  if (rope.earlier_length > 0) document[kEarlier] = m.integer(kEarlier);
+  document["rope_scaling"] = nullptr;
+  const std::string& type = m.text("rope_scaling.rope_type");
+  if (type == "default") return;
+  nlohmann::ordered_json& object = document["rope_scaling"] = {{"rope_type", type}};
+  for (const TypeKeys& of : type_keys()) {
+    if (of.type != type) continue;
+    for (const std::string_view name : of.keys) {
+      const std::string key(name);
+      if (key == kEarlier && rope.earlier_length > 0) continue;
+      const ModelValue& value = m.at(in_section(key));
+      if (const auto* number = std::get_if<double>(&value); number && *number == 0)
+        continue;  // nobody said it
+      if (const auto* text = std::get_if<std::string>(&value))
+        object[key] = numbers_of(*text);
+      else
+        std::visit([&](const auto& v) { object[key] = v; }, value);
+    }
+  }
+}
+
+RotaryOptions rotary_options(const RopeKeys& rope, const ModelValues& m, int64_t head_size) {
+  RotaryOptions options{.turned = turned_of(rope, m, head_size),
+                        .theta = m.real(rope.theta),
+                        .scaling = m.text("rope_scaling.rope_type"),
+                        .attention_factor = attention_factor_of(rope, m)};
+  if (!is_type(m, {"default"})) options.factor = m.real("rope_scaling.factor");
+  if (is_type(m, {"llama3"})) {
+    options.low_freq_factor = m.real("rope_scaling.low_freq_factor");
+    options.high_freq_factor = m.real("rope_scaling.high_freq_factor");
+  } else if (is_type(m, {"yarn"})) {
+    options.beta_fast = m.real("rope_scaling.beta_fast");
+    options.beta_slow = m.real("rope_scaling.beta_slow");
+    options.truncate = m.flag("rope_scaling.truncate");
+  } else if (is_type(m, {"longrope"})) {
+    options.short_factor = m.text("rope_scaling.short_factor");
+    options.long_factor = m.text("rope_scaling.long_factor");
+  }
+  if (is_type(m, {"dynamic"}))
+    options.original_positions = m.integer("max_position_embeddings");
+  else if (is_type(m, {"llama3", "yarn", "longrope"}))
+    options.original_positions = m.integer(earlier_key(rope));
+  return options;
+}
+
+int64_t cache_ends_by_rope(const RopeKeys& rope, const ModelValues& m) {
+  return rope.earlier_length > 0 && is_type(m, {"longrope"}) ? m.integer(kEarlier) : 0;
+}
+
+ModelFact longest_by_rope(const ModelValues& m) {
+  ModelFact longest = fact_of(m, "max_position_embeddings");
+  if (is_type(m, {"dynamic"}))
+    longest.value = static_cast<int64_t>(static_cast<double>(longest.value) *
+                                         std::max(m.real("rope_scaling.factor"), 1.0));
+  return longest;
+}
+
+}  // namespace recollect
