@@ -145,6 +145,23 @@ std::string all_types() {
   return fmt::format("{}{}", types.size() > 1 ? "one of " : "", fmt::join(types, ", "));
 }
 
+// Which family knows most of the file's keys; of several the first. "": none knows any.
+std::string nearest_family(const json& document) {
+  std::string nearest;
+  int64_t most = 0;
+  for (const ModelFamily& family : model_families()) {
+    const KeyTable& table = KeyTable::of(family);
+    int64_t known = 0;
+    for (const auto& [name, value] : document.items())
+      known += name != "model_type" &&
+               (table.find("model", name) || table.is_section("model", name) || is_fixed(family, name));
+    if (known > most) most = known, nearest = family.type;
+  }
+  if (most == 0) return "";
+  return fmt::format("; by its keys it is nearest to {}, which knows {} of {}", nearest, most,
+                     document.size() - document.count("model_type"));
+}
+
 }  // namespace
 
 std::string hf_config_path(const std::string& file, const std::string& folder) {
@@ -165,9 +182,10 @@ void merge_hf_config(const std::string& path, Config& config, Problems& problems
   if (!config.origins.contains("model.type") && type != document.end() &&
       !(type->is_string() && find_model_family(type->get<std::string>()))) {
     problems.add(
-        place, fmt::format("model_type: expected {}, found {}", all_types(),
+        place, fmt::format("model_type: expected {}, found {}{}", all_types(),
                            type->is_string() ? fmt::format("the text \"{}\"", shown(type->get<std::string>()))
-                                             : type->type_name()));
+                                             : type->type_name(),
+                           nearest_family(document)));
     return;
   }
   if (config.origins.contains("model.type") && type != document.end() && *type != family.type) {

@@ -18,7 +18,7 @@ from pathlib import Path
 import peft
 import torch
 import transformers
-from make_family_goldens import STEPS, make_batch, prepare, run_model, widen
+from make_family_goldens import STEPS, make_batch, run_model, widen
 from make_goldens import MAX_GRAD_NORM, OPTIMIZERS, make_optimizer
 from safetensors.torch import save_file
 
@@ -109,7 +109,7 @@ def name_in_model(name: str) -> str:
 
 def make_adapters(case: Case, seed: int) -> peft.PeftModel:
     model = case.model.from_pretrained(HERE / case.base, attn_implementation="eager").double()
-    model = peft.get_peft_model(prepare(model), peft.LoraConfig(**copy.deepcopy(case.lora))).double().eval()
+    model = peft.get_peft_model(model, peft.LoraConfig(**copy.deepcopy(case.lora))).double().eval()
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, parameter in model.named_parameters():

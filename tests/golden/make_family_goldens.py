@@ -4,14 +4,13 @@
 Always true of what it writes: weights are seeded and nowhere trivial; dropout is zero, attention is eager; loss,
 logits (of a span its start and its end, [..., 2]), gradients ("grad/NAME") and five steps of AdamW ("adamw/...")
 are computed in fp64 from exactly the weights saved beside them. Transformers computes parts of Llama in fp32 whatever the model's dtype (RMS norms, softmax, angles):
-here those parts have double's place instead, by the same formulas.
+here its own code computes those parts in fp64.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,9 +18,13 @@ import torch
 import transformers
 from make_goldens import IGNORED, MAX_GRAD_NORM, OPTIMIZERS, make_optimizer, save_model
 from safetensors.torch import save_file
+from transformers import modeling_rope_utils
+from transformers.models.gpt_neox import modeling_gpt_neox
 from transformers.models.llama import modeling_llama
 from transformers.models.mistral import modeling_mistral
+from transformers.models.phi3 import modeling_phi3
 from transformers.models.qwen2 import modeling_qwen2
+from transformers.models.qwen3 import modeling_qwen3
 
 STEPS = 5
 SEQUENCE = 11
@@ -30,7 +33,7 @@ SEQUENCE = 11
 class TorchInDouble:
     """The module torch, in which fp32 is called fp64."""
 
-    float32 = torch.float64
+    float32 = float = torch.float64
 
     def __getattr__(self, name: str) -> object:
         return getattr(torch, name)
@@ -38,37 +41,11 @@ class TorchInDouble:
 
 def widen() -> None:
     """From here on Transformers computes in fp64 what it computes in fp32 whatever the model's dtype."""
-    for module in (modeling_llama, modeling_mistral, modeling_qwen2):
+    modules = (modeling_llama, modeling_mistral, modeling_qwen2, modeling_qwen3, modeling_phi3, modeling_gpt_neox)
+    for module in (*modules, modeling_rope_utils):
         module.torch = TorchInDouble()
-
-
-class DoubleRotary(torch.nn.Module):
-    """Cosines and sines of positions in fp64, with the scalings of modeling_rope_utils.py."""
-
-    def __init__(self, config: transformers.PretrainedConfig, original: torch.nn.Module) -> None:
-        super().__init__()
-        rope = config.rope_parameters
-        size = config.head_dim or config.hidden_size // config.num_attention_heads
-        exponents = torch.arange(0, size, 2, dtype=torch.float64) / size
-        self.frequencies = rope["rope_theta"] ** -exponents
-        if rope["rope_type"] == "linear":
-            self.frequencies /= rope["factor"]
-        if rope["rope_type"] == "llama3":
-            self.frequencies = torch.tensor([self.llama3(f, rope) for f in self.frequencies.tolist()], dtype=torch.float64)
-        torch.testing.assert_close(self.frequencies.float(), original.inv_freq.float(), rtol=1e-6, atol=0)
-
-    @staticmethod
-    def llama3(frequency: float, rope: dict) -> float:
-        """Long waves are scaled, short ones are not, those between by a mixture."""
-        wave, longest = 2 * math.pi / frequency, rope["original_max_position_embeddings"]
-        low, high = rope["low_freq_factor"], rope["high_freq_factor"]
-        share = min(1.0, max(0.0, (longest / wave - low) / (high - low)))
-        return (1 - share) * frequency / rope["factor"] + share * frequency
-
-    def forward(self, x: torch.Tensor, position_ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        angles = position_ids[:, :, None].double() * self.frequencies
-        angles = torch.cat((angles, angles), dim=-1)
-        return angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+    torch.set_default_dtype(torch.float64)
+    torch.Tensor.float = torch.Tensor.double
 
 
 @dataclass(frozen=True)
@@ -99,6 +76,23 @@ def sizes(**more: object) -> dict[str, object]:
     return common | more
 
 
+def neox(**more: object) -> transformers.GPTNeoXConfig:
+    common = dict(
+        vocab_size=43, hidden_size=32, intermediate_size=36, num_hidden_layers=2, num_attention_heads=4,
+        max_position_embeddings=16, attn_implementation="eager", bos_token_id=None, eos_token_id=None,
+        rope_parameters={"rope_type": "default", "rope_theta": 100.0, "partial_rotary_factor": 0.5},
+    )  # fmt: skip
+    return transformers.GPTNeoXConfig(**common | more)
+
+
+YARN = {
+    "rope_type": "yarn", "rope_theta": 300.0, "factor": 2.0, "original_max_position_embeddings": 8, "beta_fast": 0.6,
+    "beta_slow": 0.05, "truncate": False,
+}  # fmt: skip
+LONGROPE = {
+    "rope_type": "longrope", "rope_theta": 200.0, "short_factor": [1.0, 1.25, 1.5], "long_factor": [1.0, 1.75, 3.5],
+    "partial_rotary_factor": 0.75,
+}  # fmt: skip
 LLAMA3 = {
     "rope_type": "llama3", "rope_theta": 500.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
     "original_max_position_embeddings": 12,
@@ -120,6 +114,18 @@ CASES = [
         **sizes(attention_bias=True, mlp_bias=True, num_key_value_heads=4, head_dim=10, rope_parameters=LLAMA3))),
     Case("mistral", transformers.MistralForCausalLM, "causal_lm", transformers.MistralConfig(**sizes(sliding_window=None))),
     Case("qwen2", transformers.Qwen2ForCausalLM, "causal_lm", transformers.Qwen2Config(**sizes())),
+    Case("qwen3", transformers.Qwen3ForCausalLM, "causal_lm", transformers.Qwen3Config(
+        **sizes(tie_word_embeddings=True, rope_parameters={"rope_type": "default", "rope_theta": 1000000.0}))),
+    Case("qwen3_yarn", transformers.Qwen3ForCausalLM, "causal_lm", transformers.Qwen3Config(
+        **sizes(attention_bias=True, num_key_value_heads=1, head_dim=12, rope_parameters=YARN))),
+    Case("llama_dynamic", transformers.LlamaForCausalLM, "causal_lm", transformers.LlamaConfig(
+        **sizes(max_position_embeddings=8, rope_parameters={"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 2.0}))),
+    Case("phi3", transformers.Phi3ForCausalLM, "causal_lm", transformers.Phi3Config(
+        **sizes(hidden_size=32, head_dim=8, num_key_value_heads=4, original_max_position_embeddings=8, rope_parameters=LONGROPE))),
+    Case("gpt_neox", transformers.GPTNeoXForCausalLM, "causal_lm", neox()),
+    Case("gpt_neox_serial", transformers.GPTNeoXForCausalLM, "causal_lm", neox(
+        use_parallel_residual=False, tie_word_embeddings=True, attention_bias=False, hidden_act="gelu_new",
+        rope_parameters={"rope_type": "linear", "rope_theta": 500.0, "factor": 2.0, "partial_rotary_factor": 1.0})),
 ]  # fmt: skip
 
 
@@ -140,10 +146,9 @@ def build_model(case: Case, seed: int) -> torch.nn.Module:
     return model
 
 
-def prepare(model: torch.nn.Module) -> torch.nn.Module:
-    if hasattr(model, "model") and hasattr(model.model, "rotary_emb"):
-        model.model.rotary_emb = DoubleRotary(model.config, model.model.rotary_emb)
-    return model
+def name_in_file(case: Case, name: str) -> str:
+    """Files call GPT-NeoX's head otherwise than the module."""
+    return name.replace("lm_head.", "embed_out.") if case.name.startswith("gpt_neox") else name
 
 
 def make_samples(case: Case, seed: int) -> list[dict[str, object]]:
@@ -241,7 +246,6 @@ def make_case(case: Case, seed: int, root: Path) -> None:
     samples = make_samples(case, seed)
     (directory / "batch.jsonl").write_text("".join(json.dumps(s) + "\n" for s in samples), encoding="utf-8")
     batch = make_batch(case.task, samples, SEQUENCE)
-    model = prepare(model)
     loss, logits = run_model(case.task, model, batch)
     loss.backward()
     golden = {"loss": loss.detach().reshape(1), "logits": logits.detach()}
@@ -250,7 +254,7 @@ def make_case(case: Case, seed: int, root: Path) -> None:
         if is_unseen(case, name):
             assert parameter.grad.abs().max() < 1e-12
             continue
-        golden[f"grad/{name}"] = parameter.grad.clone()
+        golden[f"grad/{name_in_file(case, name)}"] = parameter.grad.clone()
         assert parameter.grad.square().mean().sqrt() > 1e-5, f"{case.name}: the gradient of {name} is nearly zero"
     optimizer = make_optimizer(OPTIMIZERS[0], model)
     losses, norms = [], []
@@ -261,7 +265,7 @@ def make_case(case: Case, seed: int, root: Path) -> None:
         norms.append(torch.nn.utils.clip_grad_norm_(model.parameters(), MAX_GRAD_NORM).item())
         losses.append(step_loss.item())
         optimizer.step()
-    golden |= {f"adamw/step5/{n}": p.detach().float() for n, p in model.named_parameters()}
+    golden |= {f"adamw/step5/{name_in_file(case, n)}": p.detach().to(torch.float32) for n, p in model.named_parameters()}
     golden["adamw/loss"] = torch.tensor(losses, dtype=torch.float64)
     golden["adamw/grad_norm"] = torch.tensor(norms, dtype=torch.float64)
     save_file({k: v.contiguous() for k, v in golden.items()}, directory / "golden.safetensors")

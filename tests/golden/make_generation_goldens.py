@@ -13,7 +13,9 @@ import transformers
 from transformers.generation.logits_process import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
 HERE = Path(__file__).parent
-MODELS = ["plain", "families/llama", "families/llama_linear", "families/llama_llama3", "families/mistral", "families/qwen2"]
+FAMILIES = ["llama", "llama_linear", "llama_llama3", "llama_dynamic", "mistral", "qwen2", "qwen3", "qwen3_yarn", "phi3", "gpt_neox", "gpt_neox_serial"]
+MODELS = ["plain", *(f"families/{family}" for family in FAMILIES)]
+LONGEST = 16
 PROMPT_LENGTHS = [1, 4, 7]
 LOGITS = [1.5, -0.25, 3.0, 3.0, 0.0, 2.25, -4.0, 2.25, 1.5, 0.75]
 SAMPLINGS = [
@@ -27,13 +29,13 @@ SAMPLINGS = [
 
 def continued(folder: str) -> list[dict[str, list[int]]]:
     model = transformers.AutoModelForCausalLM.from_pretrained(HERE / folder, attn_implementation="eager").double().eval()
-    longest, vocabulary = model.config.max_position_embeddings, model.config.vocab_size
+    vocabulary = model.config.vocab_size
     generator = torch.Generator().manual_seed(1)
     cases = []
     for length in PROMPT_LENGTHS:
         prompt = torch.randint(vocabulary, (1, length), generator=generator)
         made = model.generate(
-            prompt, attention_mask=torch.ones_like(prompt), do_sample=False, max_new_tokens=longest - length,
+            prompt, attention_mask=torch.ones_like(prompt), do_sample=False, max_new_tokens=LONGEST - length,
             eos_token_id=None, pad_token_id=0, return_dict_in_generate=True, output_scores=True,
         )  # fmt: skip
         for scores in made.scores:

@@ -189,7 +189,9 @@ INSTANTIATE_TEST_SUITE_P(
              "mean "
              "'bf16'?"},
         Case{"model: {type: rwkv}\n",
-             "c.yaml:2:15: model.type: expected one of gpt2, bert, llama, mistral, qwen2, found 'rwkv'"},
+             "c.yaml:2:15: model.type: expected one of gpt2, bert, llama, mistral, qwen2, qwen3, phi3, "
+             "gpt_neox, found "
+             "'rwkv'"},
         Case{"device: {memory_limit: 4GB}\n",
              "c.yaml:2:24: device.memory_limit: expected bytes such as 4GiB, 512MiB or a plain integer, "
              "found '4GB'; write 4GiB, or 4000000000 for 4 GB"},

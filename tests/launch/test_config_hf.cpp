@@ -102,9 +102,20 @@ TEST_F(HFConfig, RefusesWhatItCannotBe) {
             "J: not JSON: [json.exception.parse_error.101] parse error at line 1, column 2: syntax error "
             "while parsing object key - unexpected end of input; expected string literal");
   EXPECT_EQ(said("[]"), "J: not a JSON object");
-  EXPECT_EQ(said("{}"), "J: model_type is missing; expected one of gpt2, bert, llama, mistral, qwen2");
+  EXPECT_EQ(
+      said("{}"),
+      "J: model_type is missing; expected one of gpt2, bert, llama, mistral, qwen2, qwen3, phi3, gpt_neox");
   EXPECT_EQ(said(R"({"model_type": "rwkv"})"),
-            "J: model_type: expected one of gpt2, bert, llama, mistral, qwen2, found the text \"rwkv\"");
+            "J: model_type: expected one of gpt2, bert, llama, mistral, qwen2, qwen3, phi3, gpt_neox, found "
+            "the text \"rwkv\"");
+  const std::string types = "gpt2, bert, llama, mistral, qwen2, qwen3, phi3, gpt_neox";
+  EXPECT_EQ(
+      said(R"({"model_type": "olmo2", "hidden_size": 64, "rms_norm_eps": 1e-6, "rope_theta": 5, "odd": 1})"),
+      "J: model_type: expected one of " + types +
+          ", found the text \"olmo2\"; by its keys it is nearest to llama, which knows 3 of 4");
+  EXPECT_EQ(said(R"({"model_type": "xlnet", "n_layer": 2, "layer_norm_epsilon": 1e-6, "n_inner": 5})"),
+            "J: model_type: expected one of " + types +
+                ", found the text \"xlnet\"; by its keys it is nearest to gpt2, which knows 3 of 3");
   EXPECT_EQ(said(R"({"model_type": "gpt2", "n_embd": "48", "n_layer": 0, "attn_pdrop": 1.5, "n_head": 2.0})"),
             "J: attn_pdrop: 1.5 is out of range; must be in [0, 1)\n"
             "J: n_embd: expected an integer, found the text \"48\"\n"
@@ -178,6 +189,75 @@ TEST_F(HFConfig, RotaryPositionsAreReadAsTransformersDoes) {
   EXPECT_EQ(read_hf_config(path_).values.integer("num_key_value_heads"), 4);
 }
 
+// What each type reads, and what it passes over; where each family keeps the base and the part of a head that turns.
+TEST_F(HFConfig, EveryTypeOfRotaryPositionsIsReadAndWritten) {
+  struct Case {
+    const char *file, *written;
+  };
+  for (
+      const auto& [file, written] :
+      {Case{
+           R"("model_type": "llama", "rope_parameters": {"rope_type": "yarn", "rope_theta": 5.0, "factor": 4.0,
+                "original_max_position_embeddings": 64, "beta_fast": null, "truncate": false, "low_freq_factor": 1})",
+           R"({"rope_theta": 5.0, "rope_scaling": {"rope_type": "yarn", "factor": 4.0, "beta_fast": 32.0,
+                 "beta_slow": 1.0, "original_max_position_embeddings": 64, "truncate": false}})"},
+       Case{R"("model_type": "mistral", "max_position_embeddings": 64, "original_max_position_embeddings": 16,
+                "rope_scaling": {"type": "yarn", "factor": null, "mscale": 0.5, "mscale_all_dim": 0.75,
+                                 "attention_factor": 1.5})",
+            R"({"rope_theta": 10000.0, "rope_scaling": {"rope_type": "yarn", "factor": 4.0, "beta_fast": 32.0,
+                 "attention_factor": 1.5, "beta_slow": 1.0, "mscale": 0.5, "mscale_all_dim": 0.75,
+                 "original_max_position_embeddings": 16, "truncate": true}})"},
+       Case{R"("model_type": "qwen2", "rope_scaling": {"type": "dynamic", "factor": 2.0,
+                "original_max_position_embeddings": 7})",
+            R"({"rope_theta": 10000.0, "rope_scaling": {"rope_type": "dynamic", "factor": 2.0}})"},
+       Case{R"("model_type": "qwen3", "rope_parameters": {"rope_type": "longrope", "rope_theta": 7.5,
+                "short_factor": [1, 1.25], "long_factor": [2.5, 3e1], "original_max_position_embeddings": 8})",
+            R"({"rope_theta": 7.5, "rope_scaling": {"rope_type": "longrope", "short_factor": [1.0, 1.25],
+                 "long_factor": [2.5, 30.0], "original_max_position_embeddings": 8}})"},
+       Case{
+           R"("model_type": "llama", "rope_parameters": {"rope_type": "default", "rope_theta": 5.0, "factor": 4.0})",
+           R"({"rope_theta": 5.0, "rope_scaling": null})"},
+       Case{R"("model_type": "phi3", "partial_rotary_factor": 0.5, "rope_theta": 9.0,
+                "rope_scaling": {"type": "su", "short_factor": [1.5], "long_factor": [2.5],
+                                 "original_max_position_embeddings": 7})",
+            R"({"rope_theta": 9.0, "partial_rotary_factor": 0.5, "original_max_position_embeddings": 4096,
+                 "rope_scaling": {"rope_type": "longrope", "short_factor": [1.5], "long_factor": [2.5]}})"},
+       Case{R"("model_type": "phi3", "original_max_position_embeddings": 32, "partial_rotary_factor": 0.5,
+                "rope_parameters": {"rope_type": "default", "rope_theta": 9.0, "partial_rotary_factor": 0.75})",
+            R"({"rope_theta": 9.0, "partial_rotary_factor": 0.75, "original_max_position_embeddings": 32,
+                 "rope_scaling": null})"},
+       Case{R"("model_type": "gpt_neox", "rotary_pct": 0.5, "rotary_emb_base": 77)",
+            R"({"rotary_emb_base": 77.0, "rotary_pct": 0.5, "rope_scaling": null})"},
+       Case{R"("model_type": "gpt_neox", "rotary_pct": 0.5, "rotary_emb_base": 77, "rope_parameters":
+                {"rope_type": "linear", "factor": 2.0, "partial_rotary_factor": 0.75})",
+            R"({"rotary_emb_base": 77.0, "rotary_pct": 0.75,
+                 "rope_scaling": {"rope_type": "linear", "factor": 2.0}})"}}) {
+    write("{" + std::string(file) + "}");
+    const Config::Model model = read_hf_config(path_);
+    const auto saved = nlohmann::json::parse(hf_config_text(model, Task::kCausalLm));
+    const auto expected = nlohmann::json::parse(written);
+    for (const auto& [key, value] : expected.items()) EXPECT_EQ(saved.at(key), value) << file;
+    write(saved.dump());
+    EXPECT_EQ(hf_config_text(read_hf_config(path_), Task::kCausalLm), hf_config_text(model, Task::kCausalLm));
+  }
+}
+
+TEST_F(HFConfig, RotaryPositionsThatContradictAreRefused) {
+  for (const auto& [keys, wrong] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"type: llama, rope_scaling: {rope_type: dynamic}",
+            "rope_type dynamic needs model.rope_scaling.factor"},
+           {"type: llama, rope_scaling: {rope_type: yarn, factor: 2, beta_fast: 1}",
+            "beta_slow 1 is not below beta_fast 1"},
+           {"type: phi3, rope_scaling: {rope_type: longrope}",
+            "model.rope_scaling.short_factor is needed: 48 positive numbers"},
+           {"type: phi3, hidden_size: 256, rope_scaling: {rope_type: longrope, short_factor: '1, 2', "
+            "long_factor: '1, 2, 3, 4'}",
+            "model.rope_scaling.short_factor has 2 numbers, and 4 pairs of a head turn"},
+           {"type: gpt_neox, rotary_pct: 0.1", "model.rotary_pct 0.1 of heads of 96 is 9 elements"}})
+    EXPECT_NE(refusal(kLeast + "model: {" + keys + "}\n").find(wrong), std::string::npos)
+        << refusal(kLeast + "model: {" + keys + "}\n");
+}
+
 TEST_F(HFConfig, TheUnlearntTokenIsThatOfTransformers) {
   const auto token = [&](const char* type, const char* value) {
     write(fmt::format(R"({{"model_type": "{}", "vocab_size": 50{}}})", type, value));
@@ -187,7 +267,7 @@ TEST_F(HFConfig, TheUnlearntTokenIsThatOfTransformers) {
     EXPECT_EQ(saved.is_null() ? -1 : saved.get<int64_t>(), model.values.integer("pad_token_id"));
     return model.values.integer("pad_token_id");
   };
-  for (const char* type : {"llama", "mistral", "qwen2", "bert"}) {
+  for (const char* type : {"llama", "mistral", "qwen2", "qwen3", "bert"}) {
     EXPECT_EQ(token(type, R"(, "pad_token_id": 3)"), 3) << type;
     EXPECT_EQ(token(type, R"(, "pad_token_id": null)"), -1) << type;
     EXPECT_EQ(token(type, R"(, "pad_token_id": -1)"), 49) << type;
@@ -200,8 +280,11 @@ TEST_F(HFConfig, FamiliesRefuseWhatTheyCannotCompute) {
     EXPECT_NE(said(fmt::format(R"({{"model_type": "{}", "is_causal": {}}})", type, flag))
                   .find(fmt::format("is_causal: {} is not supported", flag)),
               std::string::npos);
-  EXPECT_EQ(said(R"({"model_type": "llama", "rope_scaling": {"rope_type": "yarn", "factor": 2.0}})"),
-            "J: rope_type: expected one of default, linear, llama3, found the text \"yarn\"");
+  EXPECT_EQ(said(R"({"model_type": "llama", "rope_scaling": {"rope_type": "axial", "factor": 2.0}})"),
+            "J: rope_type: expected one of default, linear, dynamic, yarn, longrope, llama3, found the text "
+            "\"axial\"");
+  EXPECT_EQ(said(R"({"model_type": "phi3", "rope_scaling": {"rope_type": "linear", "factor": 2.0}})"),
+            "J: rope_type: expected one of default, longrope, found the text \"linear\"");
   EXPECT_EQ(said(R"({"model_type": "llama", "rope_scaling": "linear"})"),
             "J: rope_scaling: expected an object, found string");
   EXPECT_EQ(said(R"({"model_type": "llama", "hidden_act": "gelu"})"),

@@ -36,6 +36,23 @@ training: {micro_batch_size: 2, global_batch_size: 4, max_steps: 2, seed: 7}
 data: {format: random, sequence_length: 12}
 )";
 
+// Norms of heads, whose weights every tensor rank has.
+const char* const kQwen3 = R"(
+model: {type: qwen3, vocab_size: 41, hidden_size: 20, num_hidden_layers: 4, num_attention_heads: 4,
+        num_key_value_heads: 2, head_dim: 6, intermediate_size: 28, max_position_embeddings: 12,
+        initializer_range: 0.2}
+training: {micro_batch_size: 2, global_batch_size: 4, max_steps: 2, seed: 7}
+data: {format: random, sequence_length: 12}
+)";
+
+// The MLP reads what attention reads.
+const char* const kNeox = R"(
+model: {type: gpt_neox, vocab_size: 41, hidden_size: 32, num_hidden_layers: 4, num_attention_heads: 4,
+        intermediate_size: 28, max_position_embeddings: 12, hidden_dropout: 0.1, initializer_range: 0.2}
+training: {micro_batch_size: 2, global_batch_size: 4, max_steps: 2, seed: 7}
+data: {format: random, sequence_length: 12}
+)";
+
 struct Case {
   const char *name, *yaml, *precision;
   int tensor;
@@ -84,7 +101,10 @@ INSTANTIATE_TEST_SUITE_P(All, FamilyModes,
                                          Case{"MaskedBertTensor2", kMaskedBert, "fp32", 2, false},
                                          Case{"Llama", kLlama, "bf16", 1, false},
                                          Case{"LlamaTensor2Sequence", kLlama, "fp32", 2, true},
-                                         Case{"LlamaTensor4", kLlama, "fp32", 4, false}),
+                                         Case{"LlamaTensor4", kLlama, "fp32", 4, false},
+                                         Case{"NeoxTensor2Sequence", kNeox, "bf16", 2, true},
+                                         Case{"Qwen3", kQwen3, "bf16", 1, false},
+                                         Case{"Qwen3Tensor4Sequence", kQwen3, "fp32", 4, true}),
                          [](const auto& info) { return std::string(info.param.name); });
 
 // Where values wait, beside the host and the other ranks.

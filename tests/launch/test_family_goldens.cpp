@@ -1,6 +1,6 @@
-// Logits, loss, every gradient and five steps of BERT for each task, Llama, Mistral and Qwen2 against PyTorch
-// and Transformers, from weights and batches that tests/golden/make_family_goldens.py wrote; the same numbers
-// from any number of ranks; and a model that is loaded and saved is the same model.
+// Logits, loss, every gradient and five steps of BERT for each task and of the decoders against PyTorch and Transformers,
+// from weights and batches that tests/golden/make_family_goldens.py wrote; the same numbers from any number of ranks; and
+// a model that is loaded and saved is the same model.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -247,9 +247,11 @@ TEST_P(FamilyGoldens, SavesWhatItHasLoaded) {
   }
 }
 
-const std::string kFamilies[] = {"bert_masked_lm", "bert_class",    "bert_regression",  "bert_multi_label",
-                                 "bert_choice",    "bert_question", "bert_token_class", "llama",
-                                 "llama_linear",   "llama_llama3",  "mistral",          "qwen2"};
+const std::string kFamilies[] = {"bert_masked_lm", "bert_class",     "bert_regression",  "bert_multi_label",
+                                 "bert_choice",    "bert_question",  "bert_token_class", "llama",
+                                 "llama_linear",   "llama_llama3",   "mistral",          "qwen2",
+                                 "qwen3",          "qwen3_yarn",     "llama_dynamic",    "phi3",
+                                 "gpt_neox",       "gpt_neox_serial"};
 
 INSTANTIATE_TEST_SUITE_P(All, FamilyGoldens, testing::ValuesIn(kFamilies),
                          [](const auto& info) { return info.param; });

@@ -81,7 +81,10 @@ constexpr const char* kBert =
 constexpr const char* kLlama =
     "model: {{type: {}, vocab_size: 41, hidden_size: 20, num_hidden_layers: 2, num_attention_heads: 8, "
     "num_key_value_heads: {}, head_dim: 6, intermediate_size: 28, max_position_embeddings: 12, "
-    "attention_dropout: 0.1, initializer_range: 0.2, tie_word_embeddings: {}}}\n";
+    "attention_dropout: 0.1, initializer_range: 0.2, pad_token_id: -1, tie_word_embeddings: {}}}\n";
+constexpr const char* kNeox =
+    "model: {type: gpt_neox, vocab_size: 41, hidden_size: 64, num_hidden_layers: 2, num_attention_heads: 8, "
+    "intermediate_size: 28, max_position_embeddings: 12, hidden_dropout: 0.1, initializer_range: 0.2}\n";
 constexpr const char* kFamilyRun =
     "device: {backend: reference}\n"
     "training: {precision: fp64, micro_batch_size: 1, global_batch_size: 4, max_steps: 2, seed: 7}\n"
@@ -106,7 +109,10 @@ std::vector<FamilyRun> family_runs() {
           bert("token_classification", ", num_labels: 3", ""),
           llama("llama", 8, false),
           llama("llama", 2, true),  // of four tensor ranks two hold the same key/value head each
-          llama("qwen2", 1, false)};
+          llama("qwen2", 1, false),
+          llama("qwen3", 2, true),
+          llama("phi3", 8, true),
+          {"gpt_neox", kNeox + std::string(kFamilyRun) + "}\n"}};
 }
 
 class FamilyLayouts : public testing::TestWithParam<FamilyRun> {};

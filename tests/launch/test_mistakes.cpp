@@ -312,7 +312,8 @@ constexpr Mistake kInTheFile[] = {
      "constant_memory, auto, dtr, found 'fulll'; did you mean 'full'?"},
     {"parallelism: {communicator: gloo}", "parallelism.communicator: for 'gloo' write communicator: auto"},
     {"model: {type: gpt-2}",
-     "model.type: expected one of gpt2, bert, llama, mistral, qwen2, found 'gpt-2'; did you mean 'gpt2'?"},
+     "model.type: expected one of gpt2, bert, llama, mistral, qwen2, qwen3, phi3, gpt_neox, found 'gpt-2'; "
+     "did you mean 'gpt2'?"},
     {"model: {n_heads: 4}", "unknown key 'n_heads' in section 'model'; did you mean 'n_head'?"},
     {"activation_checkpointing: {mode: auto, memory_budget: 8GB}",
      "activation_checkpointing.memory_budget: expected bytes such as 4GiB, 512MiB or a plain integer, found "
@@ -437,8 +438,7 @@ constexpr Mistake kToTheProgram[] = {
      "unknown command 'torchrun'; write recollect run --nproc-per-node N train CONFIG.yaml"},
     {"run --nporc_per_node 2 train c.yaml", "unknown flag --nporc-per-node | did you mean --nproc-per-node?"},
     {"estimate c.yaml --save-steps=5",
-     "unrecognised option '--save-steps=5'; keys stand without dashes: write "
-     "snapshot.every_steps=5"},
+     "unrecognised option '--save-steps=5'; keys stand without dashes: write snapshot.every_steps=5"},
     {"estimate c.yaml --per_device_train_batch_size 4",
      "unrecognised option '--per_device_train_batch_size'; keys stand without dashes: write "
      "training.micro_batch_size=4"},

@@ -1,0 +1,11 @@
+// Phi-3 and Phi-4 (Abdin et al., 2024) with the semantics of Phi3ForCausalLM: a Llama whose files hold queries, keys and values as
+// one tensor and gate and up as another, of whose heads a part may turn.
+#pragma once
+
+#include "parallel/models/family.h"
+
+namespace recollect {
+
+ModelFamily phi3_family();
+
+}  // namespace recollect
