@@ -223,6 +223,7 @@ class LlamaLayers {
                    .positions = positions,
                    .rotary_table = b.rotary_table(
                        "rotary", rotary_options(variant.rope, m, m.integer("head_dim")), positions),
+                   .norm_epsilon = m.real("rms_norm_eps"),
                    .dropout = m.real("attention_dropout")} {}
 
   ValueId norm(const std::string& name, const std::string& file_name, ValueId x) const {

@@ -117,7 +117,7 @@ CASES = [
     Case("qwen3", transformers.Qwen3ForCausalLM, "causal_lm", transformers.Qwen3Config(
         **sizes(tie_word_embeddings=True, rope_parameters={"rope_type": "default", "rope_theta": 1000000.0}))),
     Case("qwen3_yarn", transformers.Qwen3ForCausalLM, "causal_lm", transformers.Qwen3Config(
-        **sizes(attention_bias=True, num_key_value_heads=1, head_dim=12, rope_parameters=YARN))),
+        **sizes(attention_bias=True, num_key_value_heads=1, head_dim=12, rms_norm_eps=0.05, rope_parameters=YARN))),
     Case("llama_dynamic", transformers.LlamaForCausalLM, "causal_lm", transformers.LlamaConfig(
         **sizes(max_position_embeddings=8, rope_parameters={"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 2.0}))),
     Case("phi3", transformers.Phi3ForCausalLM, "causal_lm", transformers.Phi3Config(
