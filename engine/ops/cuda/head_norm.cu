@@ -193,10 +193,9 @@ void add_head_kernel(KernelTable& table, const char* kind, int x) {
     const HeadNormCut cut(view, x);
     check_tiled_head(cut.size, kind);
     return with_activation_type(view.in(x).dtype, kind, [&]<typename A>() -> KernelPointer {
-      if (cut.vector == kVector<A>) {
-        if (cut.vectors == 1) return std::make_unique<K<A, kVector<A>, 1>>(cut);
-        return std::make_unique<K<A, kVector<A>, 2>>(cut);
-      }
+      constexpr int kWhole = kVector<A>, kMost = static_cast<int>(kLargestTiledHead) / (kWhole * kWarp);
+      if (cut.vector == kWhole && cut.vectors == 1) return std::make_unique<K<A, kWhole, 1>>(cut);
+      if (cut.vector == kWhole) return std::make_unique<K<A, kWhole, kMost>>(cut);
       if (cut.vectors == 1) return std::make_unique<K<A, 1, 1>>(cut);
       return std::make_unique<K<A, 1, 8>>(cut);
     });
