@@ -278,7 +278,7 @@ void add_head_norm_cases(std::vector<OpCase>& cases) {
   };
   for (const auto& [name, tokens, size, heads, second, width] :
        {Size{"small", 3, 4, 2, 1, 16}, Size{"one_kind", 5, 6, 3, 0, 18}, Size{"odd", 4, 5, 1, 2, 17},
-        Size{"one_element", 2, 1, 1, 1, 2}, Size{"usual", 67, 128, 3, 1, 640},
+        Size{"two_elements", 2, 2, 1, 1, 4}, Size{"usual", 67, 128, 3, 1, 640},
         Size{"large", 9, 256, 2, 2, 1024}, Size{"no_whole_vectors", 33, 100, 2, 1, 403}}) {
     const Attributes attributes{{"heads", heads}, {"second_heads", second}, {"epsilon", 1e-3}};
     const ValueSpec x = activation("x", {tokens, width}), weight = statistic("weight", {size}, 0.3, 1),

@@ -72,7 +72,7 @@ std::vector<PassCase> pass_cases() {
   one("residual_norm", "residual_norm", {x, bias, add, weight, statistic("shift", columns)},
       {{"epsilon", 1e-5}});
   one("rms_norm", "rms_norm", {x, weight}, {{"epsilon", 1e-5}});
-  const Attributes heads{{"heads", int64_t{8}}, {"second_heads", int64_t{2}}, {"epsilon", 1e-5}};
+  const Attributes heads{{"heads", int64_t{8}}, {"second_heads", int64_t{4}}, {"epsilon", 1e-5}};
   const ValueSpec head = statistic("head", {64});
   one("head_norm", "head_norm", {x, head, head}, heads);
   const ValueSpec dbias = statistic("dbias", columns), dweight = statistic("dweight", columns);
