@@ -21,7 +21,7 @@ std::vector<ModelKey> neox_keys() {
       model_size("max_position_embeddings", 2048, 1, kMostModelSize, "longest sequence", {"n_positions"}),
       {.name = "hidden_act",
        .otherwise = std::string("gelu"),
-       .choices = {"gelu", "gelu_new", "gelu_pytorch_tanh"},
+       .choices = {"gelu", "gelu_new", "gelu_fast", "gelu_pytorch_tanh"},
        .help = "of the MLP; gelu: erf form, the others: tanh form"},
       {.name = "use_parallel_residual",
        .otherwise = true,

@@ -249,6 +249,15 @@ void add_streaming_cases(std::vector<Case>& cases) {
                    .inputs = {x, x, row, token, x},
                    .attributes = epsilon,
                    .accumulators = {{1, row}}});
+  const Input of_heads{{kStreamed, 3 * kHidden}, 'a'}, head{{kHidden / kHeads}, 's'};
+  const Attributes heads{{"heads", kHeads}, {"second_heads", kHeads}, {"epsilon", 1e-5}};
+  cases.push_back(
+      {.name = "head_norm", .kind = "head_norm", .inputs = {of_heads, head, head}, .attributes = heads});
+  cases.push_back({.name = "head_norm backward",
+                   .kind = "head_norm_backward",
+                   .inputs = {of_heads, of_heads, head, head},
+                   .attributes = heads,
+                   .accumulators = {{1, head}, {2, head}}});
   cases.push_back({.name = "swiglu", .kind = "swiglu", .inputs = {{{kStreamed, 8 * kHidden}, 'a'}}});
   cases.push_back({.name = "swiglu backward",
                    .kind = "swiglu_backward",

@@ -52,6 +52,8 @@ CASES = [
          {"r": 2, "lora_alpha": 5, "use_rslora": True, "target_modules": ["query", "output.dense"], "layers_to_transform": [1],
           "layers_pattern": "layer", "exclude_modules": ["attention.output.dense"], "alpha_pattern": {"query": 3},
           "modules_to_save": ["fier"], "task_type": "SEQ_CLS"}),
+    Case("gpt_neox", "families/gpt_neox", transformers.GPTNeoXForCausalLM, "causal_lm",
+         {"r": 3, "lora_alpha": 5, "target_modules": ["query_key_value", "dense"], "task_type": "CAUSAL_LM"}),
 ]  # fmt: skip
 
 GPT2, BERT, LLAMA = CASES[0], CASES[1], CASES[2]

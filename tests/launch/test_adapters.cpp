@@ -182,7 +182,7 @@ TEST_P(AdapterGoldens, AreMergedIntoAModelOfItsOwn) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, AdapterGoldens,
-                         testing::Values("gpt2", "bert", "llama", "gpt2_patterns", "bert_layers"),
+                         testing::Values("gpt2", "bert", "llama", "gpt2_patterns", "bert_layers", "gpt_neox"),
                          [](const auto& info) { return info.param; });
 
 TEST(SavedAdapters, PeftLoadsThem) {
@@ -204,13 +204,13 @@ for base, saved, original in zip(sys.argv[1::3], sys.argv[2::3], sys.argv[3::3])
         assert torch.equal(loaded[name].float(), tensor.float()), name
     print("the same")
 )"};
-  for (const char* name : {"gpt2", "bert", "llama", "gpt2_patterns", "bert_layers"}) {
+  for (const char* name : {"gpt2", "bert", "llama", "gpt2_patterns", "bert_layers", "gpt_neox"}) {
     load_and_save(folder.file(name), words_of(name));
     command = command + Words{base_of(name), folder.file(name), adapters_of(name)};
   }
   const Finished checked = Process(command, folder.path()).wait(Workplace::kBound);
   EXPECT_EQ(checked.status, 0) << checked.err;
-  EXPECT_EQ(times_in(checked.out, "the same"), 5) << checked.out;
+  EXPECT_EQ(times_in(checked.out, "the same"), 6) << checked.out;
 }
 
 const char* const kFourLayers = R"(

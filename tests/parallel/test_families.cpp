@@ -236,7 +236,7 @@ TEST(Bert, FindsTensorsByTheNamesOfOldFilesToo) {
   EXPECT_FALSE(files.passed_over("encoder.layer.12.output.dense.bias"));
 }
 
-// Meta's Llama 2 7B, Mistral 7B v0.1, Qwen2 7B and Qwen3 0.6B, whose head is tied.
+// Meta's Llama 2 7B, Mistral 7B v0.1, Qwen2 7B, Qwen3 0.6B, whose head is tied, Phi-3 mini, GPT-NeoX 20B and Pythia 70M.
 TEST(Llama, HaveAsManyParametersAsPublished) {
   const auto count = [](const char* type, const std::map<std::string, int64_t>& sizes) {
     const ModelFamily& family = model_family(type);
@@ -262,6 +262,14 @@ TEST(Llama, HaveAsManyParametersAsPublished) {
                             {"num_key_value_heads", 8}}) -
                 151936 * 1024,
             596049920);
+  EXPECT_EQ(count("phi3", {}), 3821079552);
+  EXPECT_EQ(count("gpt_neox", {}), 20554567680);
+  EXPECT_EQ(count("gpt_neox", {{"vocab_size", 50304},
+                               {"hidden_size", 512},
+                               {"intermediate_size", 2048},
+                               {"num_hidden_layers", 6},
+                               {"num_attention_heads", 8}}),
+            70426624);
 }
 
 TEST(Gpt2, HasAsManyParametersAsPublished) {

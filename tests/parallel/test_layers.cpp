@@ -332,6 +332,18 @@ TEST(Layers, HeadsTurnByATableOfTheStatisticsDtype) {
   }
 }
 
+// How long the sequences of a packed batch are, nobody knows when its program is made.
+TEST(Layers, PositionsThatGoByTheLengthAreNotPackedBeyondTheEarlierOne) {
+  Built built({}, DType::kF32);
+  const ValueId positions = built.layers.token_input("positions");
+  const auto table = [&](int64_t earlier) {
+    return built.layers.rotary_table(
+        "table", {.turned = 4, .scaling = "dynamic", .factor = 2, .original_positions = earlier}, positions);
+  };
+  EXPECT_EQ(built.graph.value(table(6)).shape[1], 4);
+  expect_error(ExitCode::kConfiguration, {"type dynamic", "6 packed tokens", "at most 5"}, [&] { table(5); });
+}
+
 TEST(Layers, AnMlpIsThreeOpsAndTheirCollectives) {
   const MlpOptions options{
       .inner = 16,
@@ -415,6 +427,24 @@ TEST(Layers, AVocabularyIsPaddedForAllRanks) {
   EXPECT_EQ(p.padded_rows, 128);
   EXPECT_EQ(p.place_of_row(0, 1, 2).row, 64);  // nothing but padding
   EXPECT_EQ(p.place_of_row(60, 0, 2).together, 4);
+}
+
+// Heads of 4 rows each, two of them: query, key and value of one head, then those of the other.
+TEST(Layers, InterleavedBlocksTakeTurnsInTheFile) {
+  Parameter p{.name = "qkv",
+              .rows = 24,
+              .padded_rows = 24,
+              .split = Parameter::Split::kRows,
+              .blocks = {8, 8, 8},
+              .interleaved = 4};
+  for (const int64_t rank : {0, 1})
+    for (int64_t r = 0; r < 12; ++r) {
+      const Parameter::RowPlace place = p.place_of_row(r, static_cast<int>(rank), 2);
+      EXPECT_EQ(place.row, rank * 12 + r);
+      EXPECT_EQ(place.together, 4 - r % 4);
+    }
+  for (const auto& [local, row] : {std::pair<int64_t, int64_t>{0, 0}, {5, 13}, {8, 4}, {15, 19}, {23, 23}})
+    EXPECT_EQ(p.place_of_row(local, 0, 1).row, row) << local;
 }
 
 }  // namespace
