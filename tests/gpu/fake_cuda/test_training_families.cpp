@@ -31,10 +31,13 @@ data: {sequence_length: 7, )" +
   };
   const std::string classifier =
       bert("sequence_classification", ", num_labels: 3", "format: jsonl, shuffle: false");
+  std::string qwen3 = kTinyLlamaOnCuda;  // with norms of heads
+  qwen3.replace(qwen3.find("type: llama"), 11, "type: qwen3");
   const Words adapters = {"lora.rank=2", "lora.dropout=0.1", "lora.targets=all-linear"};
   return {{"BertClassifier", classifier},
           {"MaskedBert", bert("masked_lm", "", "format: random, mask_token: 3, mask_probability: 0.4")},
           {"Llama", kTinyLlamaOnCuda},
+          {"Qwen3", qwen3},
           {"BertAdapters", classifier, adapters},
           {"LlamaAdapters", kTinyLlamaOnCuda, adapters}};
 }
