@@ -64,7 +64,8 @@ std::unique_ptr<TextCodec> make_text_codec(const std::string& path) {
 }
 
 bool holds_tokenizer(const std::string& folder) {
-  constexpr const char* kNames[] = {"tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt"};
+  constexpr const char* kNames[] = {"tokenizer.json",          "tokenizer.model", "spiece.model",
+                                    "sentencepiece.bpe.model", "vocab.json",      "vocab.txt"};
   return std::any_of(std::begin(kNames), std::end(kNames), [&](const char* name) {
     std::error_code error;
     return std::filesystem::exists(std::filesystem::path(folder) / name, error);

@@ -4,20 +4,27 @@
     make_tokenizer_folders.py [OUT]    needs transformers 5; the vocabularies are those of make_tokenizer_goldens.py
 
 A case names a vocabulary, what is changed in its tokenizer.json, and the files beside it. What Transformers refuses has "refused".
+Vocabularies of SentencePiece are trained here, with sentencepiece, where they are not there yet: tokenizer/spbp (pairs) and
+tokenizer/spun (scores), and a tokenizer.json that T5Tokenizer makes of the second.
 """
 
 import json
 import logging
+import os
 import sys
 import tempfile
 import warnings
 from pathlib import Path
 
 import transformers
+import sentencepiece
 from transformers import AutoTokenizer
 
+from make_tokenizer_goldens import SENTENCES
+
 FOLDER = Path(__file__).resolve().parent / "tokenizer"
-TEXTS = ["Über den Café <new>the  whale</s> [MASK] <pad>東京x<|im_start|>y", " It's ÉTÉ<|endoftext|>the [CLS]sum <ent>!"]
+TEXTS = ["Über den Café <new>the  whale</s> [MASK] <pad>東京x<|im_start|>y", " It's ÉTÉ<|endoftext|>the [CLS]sum <ent>!",
+         "<s>the <extra_id_1> whale\n <mask>\u2581 xqzq <bos>Ishmael\t <ctl>"]
 PAIR = ["the white whale", "Call me Ishmael, the sum"]
 CONFIG, MAP, ADDED, MODEL = "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "config.json"
 SIZES = {"gpt2": len(json.loads((FOLDER / "gpt2/vocab.json").read_text())), "bert": len((FOLDER / "bert/vocab.txt").read_text().splitlines())}
@@ -150,9 +157,65 @@ def cases():
             "0": end, "420": token("the sum", special=False, normalized=True), "421": token("<ent>", special=False)}}}
 
 
+    # SentencePiece's vocabularies, with the classes that read them.
+    mask = {"mask_token": typed("<mask>", lstrip=True)}
+    for one in ("RobertaTokenizer", "BartTokenizerFast", "GPTNeoXTokenizerFast"):
+        for form in ("plain", "json"):
+            said = {"tokenizer_class": one}
+            yield f"prefix {one}", f"gpt2.{form}", {}, {CONFIG: said | {"add_prefix_space": True, "trim_offsets": False} | mask}
+            yield f"bos asked {one}", f"gpt2.{form}", {}, {CONFIG: said | {"add_bos_token": True, "add_eos_token": True}}
+            yield f"other ends {one}", f"gpt2.{form}", {}, {CONFIG: said | {"cls_token": "the", "sep_token": "<|endoftext|>", "eos_token": "the"}}
+    for one in ("roberta", "gpt_neox", "olmo", "qwen3"):
+        yield f"model type alone {one}", "gpt2.plain", {}, {MODEL: {"model_type": one}}
+    for one in ("falcon", "stablelm", "phi", "xlm-roberta", "camembert"):
+        yield f"model type alone {one}", "gpt2.json", {}, {MODEL: {"model_type": one}}
+    yield "class against stablelm", "gpt2.json", {}, {CONFIG: {"tokenizer_class": "GPTNeoXTokenizer"}, MODEL: {"model_type": "stablelm"}}
+    pieces = {"0": token("<unk>"), "1": token("<s>"), "2": token("</s>")}
+    for one in ("LlamaTokenizer", "GemmaTokenizer", "T5Tokenizer", "XLMRobertaTokenizerFast", "PreTrainedTokenizerFast", "MadeUpTokenizer", None):
+        said = {"tokenizer_class": one} if one else {}
+        for of in ("spbp.model", "spun.model", "spun.json"):
+            if of == "spun.json" and one in ("LlamaTokenizer", "GemmaTokenizer"):
+                continue
+            yield f"pieces {one}", of, {}, {CONFIG: said}
+            yield f"bos and eos {one}", of, {}, {CONFIG: said | {"add_bos_token": True, "add_eos_token": True}}
+            yield f"prefix space {one}", of, {}, {CONFIG: said | {"add_prefix_space": False}}
+            yield f"legacy {one}", of, {}, {CONFIG: said | {"legacy": one is None or one == "MadeUpTokenizer"}}
+            yield f"not legacy {one}", of, {}, {CONFIG: said | {"legacy": False}}
+            yield f"added tokens {one}", of, {}, {CONFIG: said | {"additional_special_tokens": ["<new>"], "extra_ids": 3}}
+            yield f"more tokens {one}", of, {}, {CONFIG: said | {"extra_special_tokens": ["<new>"], "pad_token": "<ent>"} | mask}
+            if of == "spbp.model":
+                yield f"decoder {one}", of, {}, {CONFIG: said | {"added_tokens_decoder": pieces, "bos_token": typed("<s>"), "eos_token": "</s>"}}
+                yield f"decoder with another name {one}", of, {}, {CONFIG: said | {"added_tokens_decoder": pieces | {"3": token("<new>")}}}
+    for one in ("llama", "gemma", "gemma3_text", "t5", "mt5", "xlm-roberta", "mistral", "falcon"):
+        yield f"model type alone {one}", "spbp.model" if one[0] in "glmf" and one != "mt5" else "spun.model", {}, {MODEL: {"model_type": one}}
+
+
+RULES = "C9\t45\nFB01\t66 69\n3000\t20\n"  # what is normalized: few characters, for small files
+
+
+def train() -> None:
+    """Small models of SentencePiece, and a tokenizer.json of one."""
+    with tempfile.TemporaryDirectory() as scratch:
+        text, rules = Path(scratch) / "text", Path(scratch) / "rules"
+        text.write_text("\n".join(SENTENCES))
+        rules.write_text(RULES)
+        for name, options in (("spbp", {"model_type": "bpe", "byte_fallback": True, "vocab_size": 400, "character_coverage": 0.99,
+                                        "control_symbols": ["<ctl>"], "user_defined_symbols": ["<ent>", "  "]}),
+                              ("spun", {"model_type": "unigram", "vocab_size": 150, "hard_vocab_limit": False, "pad_id": 0, "eos_id": 1,
+                                        "unk_id": 2, "bos_id": -1, "control_symbols": ["<ctl>"]})):
+            (FOLDER / name).mkdir(exist_ok=True)
+            sentencepiece.SentencePieceTrainer.train(input=str(text), model_prefix=str(FOLDER / name / "tokenizer"), num_threads=1, minloglevel=2,
+                                                     normalization_rule_tsv=str(rules), **options)
+            (FOLDER / name / "tokenizer.vocab").unlink()
+    tokenizer = transformers.T5Tokenizer.from_pretrained(FOLDER / "spun")
+    tokenizer.backend_tokenizer.save(str(FOLDER / "spun/tokenizer.json"), pretty=False)
+
+
 def write(folder: Path, vocabulary: str, changes: dict, files: dict) -> None:
     kind, form = vocabulary.split(".")
-    if form == "json":
+    if form == "model":
+        (folder / "tokenizer.model").write_bytes((FOLDER / kind / "tokenizer.model").read_bytes())
+    elif form == "json":
         whole = json.loads((FOLDER / kind / "tokenizer.json").read_text()) | changes
         (folder / "tokenizer.json").write_text(json.dumps(whole))
     else:
@@ -184,6 +247,9 @@ def result(folder: Path) -> dict:
 
 def main() -> None:
     logging.disable(logging.CRITICAL)
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    if not (FOLDER / "spun/tokenizer.json").exists():
+        train()
     warnings.filterwarnings("ignore")
     found, results = [], []
     for name, vocabulary, changes, files in cases():

@@ -8,10 +8,12 @@
 #include <utility>
 
 #include "engine/core/error.h"
+#include "engine/data/tokenizer/added_list.h"
+#include "engine/data/tokenizer/class_template.h"
 #include "engine/data/tokenizer/files_beside.h"
-#include "engine/data/tokenizer/load.h"
 #include "engine/data/tokenizer/other_classes.h"
 #include "engine/data/tokenizer/rebuilt_tokenizer.h"
+#include "engine/data/tokenizer/sentencepiece.h"
 #include "engine/data/tokenizer/serde_number.h"
 #include "engine/data/tokenizer/tokenizer_class.h"
 #include "engine/io/input_file.h"
@@ -26,31 +28,6 @@ constexpr const char
     *kConfigName = "tokenizer_config.json",
     *kAsFileHint =
         "write \"tokenizer_class\": \"PreTrainedTokenizerFast\" there, and tokenizer.json counts as it is";
-
-// What Transformers calls special tokens where no file names them.
-struct UsualToken {
-  const char* key;
-  const char* name;
-};
-std::vector<UsualToken> usual_tokens(TokenizerClass choice) {
-  constexpr const char* kEnd = "<|endoftext|>";
-  switch (choice) {
-    case TokenizerClass::kGpt2:
-      return {{"bos_token", kEnd}, {"eos_token", kEnd}, {"unk_token", kEnd}};
-    case TokenizerClass::kQwen2:
-      return {{"eos_token", kEnd}, {"unk_token", kEnd}, {"pad_token", kEnd}};
-    case TokenizerClass::kLlama:
-      return {{"bos_token", "<s>"}, {"eos_token", "</s>"}, {"unk_token", "<unk>"}};
-    case TokenizerClass::kBert:
-      return {{"unk_token", "[UNK]"},
-              {"sep_token", "[SEP]"},
-              {"pad_token", "[PAD]"},
-              {"cls_token", "[CLS]"},
-              {"mask_token", "[MASK]"}};
-    default:
-      return {};
-  }
-}
 
 // Of Unigram: two ways to part a word whose sums of scores differ in the last place only are chosen between as there.
 void read_scores_as_serde(WholeJson& whole) {
@@ -67,78 +44,26 @@ bool is_word_piece(const WholeJson& model) {
   return type == model.end() || type->is_null() ? !model.contains("merges") : *type == "WordPiece";
 }
 
-// Ids as Hugging Face `tokenizers` gives them to tokens that are added one after the other.
-class AddedList {
- public:
-  explicit AddedList(WholeJson& whole) : list_(whole["added_tokens"]), vocabulary_(whole["model"]["vocab"]) {
-    if (list_.is_null()) list_ = WholeJson::array();
-    next_ = vocabulary_.size();
-    for (const WholeJson& one : list_)
-      if (is_token(one)) next_ = std::max(next_, one["id"].get<uint64_t>() + 1);
-  }
-
-  std::optional<uint64_t> find(const std::string& content) const {
-    for (const WholeJson& one : list_)
-      if (is_token(one) && one["content"] == content) return one["id"].get<uint64_t>();
-    if (vocabulary_.is_object()) {
-      const auto at = vocabulary_.find(content);
-      return at != vocabulary_.end() && at->is_number_unsigned() ? std::optional(at->get<uint64_t>())
-                                                                 : std::nullopt;
-    }
-    for (std::size_t i = 0; vocabulary_.is_array() && i < vocabulary_.size(); ++i)  // pieces and their scores
-      if (vocabulary_[i].is_array() && !vocabulary_[i].empty() && vocabulary_[i][0] == content) return i;
-    return std::nullopt;
-  }
-
-  uint64_t add(const TokenBeside& token) {
-    const std::optional<uint64_t> known = find(token.content);
-    const uint64_t id = known ? *known : next_++;
-    if (!list_.is_array()) return id;  // an error of who reads the whole
-    WholeJson one = {{"id", id},
-                     {"content", token.content},
-                     {"single_word", token.single_word},
-                     {"lstrip", token.lstrip},
-                     {"rstrip", token.rstrip},
-                     {"normalized", token.normalized},
-                     {"special", token.special}};
-    for (WholeJson& other : list_)
-      if (is_token(other) && other["content"] == token.content) {
-        if (has_flags(other)) other = std::move(one);  // else it is an error of who reads the whole
-        return id;
-      }
-    list_.push_back(std::move(one));
-    return id;
-  }
-
- private:
-  static bool is_token(const WholeJson& one) {
-    return one.is_object() && one.contains("id") && one["id"].is_number_unsigned() &&
-           one.contains("content") && one["content"].is_string();
-  }
-  static bool has_flags(const WholeJson& one) {
-    for (const char* key : {"single_word", "lstrip", "rstrip", "normalized", "special"})
-      if (one.contains(key) && !one[key].is_boolean()) return false;
-    return true;
-  }
-
-  WholeJson& list_;
-  const WholeJson& vocabulary_;
-  uint64_t next_ = 0;
-};
-
 class FolderReader {
  public:
-  explicit FolderReader(const std::string& file) : file_(file), is_sentencepiece_(file.ends_with(".model")) {
+  explicit FolderReader(const std::string& file) : file_(file) {
     WholeJson json;
     const std::string text = file.ends_with(".json") ? InputFile(file).text() : "";
     if (file.ends_with(".json")) read_scores_as_serde(json = parse_strict_json(text, file));
-    if (is_sentencepiece_) json = tokenizer_json_of_sentencepiece(InputFile(file).text(), file);
     from_json_ = json.is_object() && json.contains("model") && json["model"].is_object();
     beside_ = read_files_beside(file, from_json_ ? &json : nullptr);
-    if (!from_json_) json = WholeJson{{"model", read_vocabulary_model(file)}};
+    if (file.ends_with(".model"))
+      pieces_ = read_sentencepiece(InputFile(file).text(), file);
+    else if (!from_json_)
+      json = WholeJson{{"model", read_vocabulary_model(file)}};
     result_.byte_level = from_json_ && text.find("\"ByteLevel\"") != std::string::npos;
-    choose_class(json);
+    if (pieces_)
+      json = choose_class_of_pieces();
+    else
+      choose_class(json);
     name_special_tokens(json);
+    if (choice_ == TokenizerClass::kT5) add_sentinels();
+    if (pieces_) complete_pieces(json["model"]);
     read_habits(json);
     make_whole(std::move(json));
   }
@@ -146,7 +71,14 @@ class FolderReader {
   TokenizerAsRead read() {
     AddedList added(result_.json);
     add_tokens(added);
-    make_template(added);
+    make_template({.made = makes_anew_.value_or(TokenizerClass::kUnsaid),
+                   .unsaid = choice_ == TokenizerClass::kUnsaid,
+                   .from_json = from_json_,
+                   .file = file_,
+                   .named = named_,
+                   .beside = beside_,
+                   .added = added},
+                  result_);
     result_.cleans_text =
         is_word_piece(result_.json["model"]) && beside_.flag("clean_up_tokenization_spaces", false);
     for (const auto& [key, token] : named_)
@@ -175,38 +107,126 @@ class FolderReader {
                        escaped_name(of_model ? beside_.model_type : beside_.tokenizer_class));
   }
 
-  void choose_class(const WholeJson& json) {
-    if (is_sentencepiece_) {  // the file says all of it, whatever the class
-      choice_ = TokenizerClass::kAsFile;
-      return;
-    }
-    const bool word_piece = is_word_piece(json["model"]);
-    choice_ = choose_tokenizer_class(beside_, result_.byte_level);
-    const TokenizerClass by_kind = word_piece ? TokenizerClass::kBert : TokenizerClass::kGpt2;
+  // As tokenizer.json would be, but for added tokens.
+  WholeJson choose_class_of_pieces() {
+    choice_ = choose_tokenizer_class(beside_, false);
     const std::string& said = beside_.tokenizer_class;
+    const bool known =
+        choice_ != TokenizerClass::kOther || (!said.empty() && !makes_what_is_not_followed(said));
+    for (const TokenizerClass one :
+         {TokenizerClass::kLlama, TokenizerClass::kGemma, TokenizerClass::kT5, TokenizerClass::kXlmRoberta})
+      if (choice_ == one) {
+        makes_anew_ = one;
+        return {{"model",
+                 vocabulary_of_sentencepiece(*pieces_, vocabulary_kind(one) == VocabularyKind::kBytePairs)}};
+      }
+    if (choice_ != TokenizerClass::kUnsaid && choice_ != TokenizerClass::kAsFile &&
+        (choice_ != TokenizerClass::kOther || !known))
+      refuse(fmt::format("{}: how Transformers reads {} with it is not known here", class_text(), file_),
+             "write \"tokenizer_class\": \"PreTrainedTokenizerFast\" in tokenizer_config.json, and the file "
+             "encodes as SentencePiece does");
+    choice_ = TokenizerClass::kAsFile;
+    std::map<uint64_t, std::string> names;
+    for (auto& [id, token] : beside_.added) {
+      names[id] = token.content;
+      if (pieces_->dummy_prefix) token.normalized = false;
+    }
+    return tokenizer_json_of_sentencepiece(*pieces_, names, beside_.flag("legacy", true), file_);
+  }
+
+  // Then it stands for those that a class or the pieces would add.
+  bool says_more_tokens() const {
+    const auto says = [&](const char* key) {
+      const auto at = beside_.config.find(key);
+      return at != beside_.config.end() && at->is_array() && !at->empty();
+    };
+    return says("extra_special_tokens") || says("additional_special_tokens");
+  }
+  // T5's <extra_id_0> and the others are added in this order.
+  void add_sentinels() {
+    if (says_more_tokens()) return;
+    for (uint64_t i = 0; i < sentinels(); ++i)
+      beside_.others.push_back({.content = fmt::format("<extra_id_{}>", i)});
+  }
+  uint64_t sentinels() const {
+    constexpr uint64_t kUsual = 100, kMost = 1 << 20;
+    const auto at = beside_.config.find("extra_ids");
+    if (at == beside_.config.end() || at->is_null()) return kUsual;
+    if (!at->is_number_unsigned() || at->get<uint64_t>() > kMost)
+      refuse(fmt::format("{}: extra_ids is {}", beside_.where(kConfigName), escaped_name(at->dump())),
+             "write a number of tokens");
+    return at->get<uint64_t>();
+  }
+
+  // What a class puts before and after the pieces; pieces of control are added tokens, and those of users for a class.
+  void complete_pieces(WholeJson& model) {
+    const auto name_of = [&](const char* key) {
+      const auto at = named_.find(key);
+      return WholeJson::array({at == named_.end() ? "None" : at->second.content, 0.0});
+    };
+    WholeJson& vocab = model["vocab"];
+    if (choice_ == TokenizerClass::kXlmRoberta) {
+      WholeJson whole = WholeJson::array(
+          {name_of("bos_token"), name_of("pad_token"), name_of("eos_token"), name_of("unk_token")});
+      for (std::size_t i = 3; i < vocab.size(); ++i) whole.push_back(std::move(vocab[i]));
+      whole.push_back(name_of("mask_token"));
+      vocab = std::move(whole);
+    }
+    if (choice_ == TokenizerClass::kT5)
+      for (uint64_t i = sentinels(); i > 0; --i) vocab.push_back({fmt::format("<extra_id_{}>", i - 1), 0.0});
+    if (says_more_tokens()) return;
+    std::vector<TokenBeside> added;
+    for (const auto& entry : pieces_->entries)
+      if (entry.type == SentencePieceModel::kControl ||
+          (entry.type == SentencePieceModel::kUserDefined && makes_anew_))
+        added.push_back({.content = entry.piece, .special = entry.type == SentencePieceModel::kControl});
+    beside_.others.insert(beside_.others.begin(), added.begin(), added.end());
+  }
+
+  void choose_class(const WholeJson& json) {
+    const WholeJson& model = json["model"];
+    const VocabularyKind kind = from_json_ && model.contains("vocab") && model["vocab"].is_array()
+                                    ? VocabularyKind::kScoredPieces
+                                : is_word_piece(model) ? VocabularyKind::kWordPieces
+                                                       : VocabularyKind::kBytePairs;
+    const bool word_piece = kind == VocabularyKind::kWordPieces;
+    choice_ = choose_tokenizer_class(beside_, result_.byte_level);
     const std::string usual = word_piece ? "BertTokenizer" : "GPT2Tokenizer";
     if (!from_json_) {
-      // Transformers reads these with a class of theirs only; the same class is meant where nothing says one.
-      if (choice_ == TokenizerClass::kAsFile && !said.empty()) choice_ = tokenizer_class_of(said);
-      if (choice_ == TokenizerClass::kOther || choice_ == TokenizerClass::kLlama ||
-          (choice_ == TokenizerClass::kAsFile && !said.empty()))
-        refuse(
-            fmt::format("{}: how Transformers reads {} with it is not known here", class_text(), file_),
-            fmt::format("say \"tokenizer_class\": \"{}\" in tokenizer_config.json, or name a tokenizer.json",
-                        usual));
-      const bool fits = choice_ == by_kind || (choice_ == TokenizerClass::kQwen2 && !word_piece);
-      if (said.empty() && !fits) choice_ = TokenizerClass::kUnsaid;
-      makes_anew_ = choice_ == TokenizerClass::kUnsaid ? by_kind : choice_;
-    } else if (choice_ != TokenizerClass::kUnsaid && choice_ != TokenizerClass::kAsFile &&
-               choice_ != TokenizerClass::kOther) {
-      makes_anew_ = choice_;
+      choose_class_of_words(word_piece, usual);
     } else if (choice_ == TokenizerClass::kOther) {
       refuse_other_class();
+    } else if (choice_ != TokenizerClass::kUnsaid && choice_ != TokenizerClass::kAsFile) {
+      makes_anew_ = choice_;
     }
-    if (makes_anew_ && (*makes_anew_ == TokenizerClass::kBert) != word_piece)
+    if (makes_anew_ && vocabulary_kind(*makes_anew_) != kind)
       refuse(fmt::format("{} does not go with {}, which holds {}", class_text(), file_,
-                         word_piece ? "word pieces" : "byte pairs"),
+                         word_piece                              ? "word pieces"
+                         : kind == VocabularyKind::kScoredPieces ? "pieces with scores"
+                                                                 : "byte pairs"),
              from_json_ ? kAsFileHint : fmt::format("write {}", usual));
+  }
+
+  // Transformers reads vocab.json and vocab.txt with a class of theirs only; the usual one is meant where nothing says one.
+  void choose_class_of_words(bool word_piece, const std::string& usual) {
+    const std::string& said = beside_.tokenizer_class;
+    if (choice_ == TokenizerClass::kAsFile && !said.empty()) choice_ = tokenizer_class_of(said);
+    const bool reads = word_piece
+                           ? choice_ == TokenizerClass::kBert
+                           : choice_ == TokenizerClass::kGpt2 || choice_ == TokenizerClass::kQwen2 ||
+                                 choice_ == TokenizerClass::kRoberta || choice_ == TokenizerClass::kGptNeoX;
+    if (said.empty() && !reads) choice_ = TokenizerClass::kUnsaid;
+    const bool other =
+        vocabulary_kind(choice_) == (word_piece ? VocabularyKind::kBytePairs : VocabularyKind::kWordPieces);
+    const bool known = choice_ != TokenizerClass::kOther && choice_ != TokenizerClass::kAsFile;
+    if (!said.empty() && !reads && !(known && other))
+      refuse(fmt::format("{}: how Transformers reads {} with it is not known here", class_text(), file_),
+             fmt::format("say \"tokenizer_class\": \"{}\" in tokenizer_config.json, or name a tokenizer.json",
+                         usual));
+    if (choice_ != TokenizerClass::kUnsaid)
+      makes_anew_ = choice_;
+    else
+      makes_anew_ = word_piece ? TokenizerClass::kBert : TokenizerClass::kGpt2;
   }
 
   // Nor is known what a model of another family takes where no file names a class.
@@ -227,6 +247,7 @@ class FolderReader {
                                                                 : TokenizerClass::kGpt2;
     for (const UsualToken& token : usual_tokens(usual))
       if (!beside_.named.contains(token.key)) named_[token.key] = {.content = token.name};
+    if (pieces_ && !makes_anew_) name_pieces();
     for (const auto& [key, token] : beside_.named)
       if (token) named_[key] = *token;
     const auto padding = json.find("padding");
@@ -234,6 +255,15 @@ class FolderReader {
     if (pads && padding != json.end() && padding->is_object() && !beside_.named.contains("pad_token") &&
         padding->contains("pad_token") && (*padding)["pad_token"].is_string())
       named_["pad_token"] = {.content = (*padding)["pad_token"].get<std::string>()};
+  }
+
+  void name_pieces() {
+    const std::pair<const char*, std::pair<int64_t, const std::string*>> tokens[] = {
+        {"bos_token", {pieces_->bos_id, &pieces_->bos_piece}},
+        {"eos_token", {pieces_->eos_id, &pieces_->eos_piece}},
+        {"unk_token", {pieces_->unk_id, &pieces_->unk_piece}}};
+    for (const auto& [key, piece] : tokens)
+      if (piece.first >= 0 && !beside_.named.contains(key)) named_[key] = {.content = *piece.second};
   }
 
   bool is_left(const char* key, const WholeJson& json, const char* part, bool otherwise) const {
@@ -249,7 +279,9 @@ class FolderReader {
 
   void read_habits(const WholeJson& json) {
     result_.habits.cuts_left = is_left("truncation_side", json, "truncation", false);
-    result_.habits.pads_left = is_left("padding_side", json, "padding", choice_ == TokenizerClass::kLlama);
+    result_.habits.pads_left =
+        is_left("padding_side", json, "padding",
+                choice_ == TokenizerClass::kLlama || choice_ == TokenizerClass::kGemma);
     result_.habits.longest = longest_of(beside_);
     result_.habits.gives_types = gives_types();
   }
@@ -273,6 +305,10 @@ class FolderReader {
     const auto unknown = named_.find("unk_token");
     WholeJson& of_file = json["model"];
     WholeJson model = {{"vocab", std::move(of_file["vocab"])}, {"merges", std::move(of_file["merges"])}};
+    if (from_json_)
+      if (WholeJson charsmap = charsmap_of(json); !charsmap.is_null())
+        of_file["charsmap"] = std::move(charsmap);
+    if (of_file.contains("charsmap")) model["charsmap"] = std::move(of_file["charsmap"]);
     result_.json = rebuilt_tokenizer(*makes_anew_, std::move(model), beside_,
                                      unknown == named_.end() ? "None" : unknown->second.content);
     if (!from_json_) return;
@@ -285,6 +321,17 @@ class FolderReader {
           "{} makes Transformers 5, and this program, read {} without {}; with PreTrainedTokenizerFast the "
           "file counts as it is",
           class_text(), file_, lost));
+  }
+
+  // Of the first normalizer that has one.
+  static WholeJson charsmap_of(const WholeJson& json) {
+    const auto at = json.find("normalizer");
+    if (at == json.end() || !at->is_object()) return nullptr;
+    const auto inner = at->find("normalizers");
+    const WholeJson list = inner != at->end() && inner->is_array() ? *inner : WholeJson::array({*at});
+    for (const WholeJson& one : list)
+      if (one.is_object() && one.contains("precompiled_charsmap")) return one["precompiled_charsmap"];
+    return nullptr;
   }
 
   // An added_tokens_decoder stands for all added tokens of the file.
@@ -376,64 +423,9 @@ class FolderReader {
         if (const auto at = named_.find(key); at != named_.end()) added.add({.content = at->second.content});
   }
 
-  static WholeJson special_piece(const std::string& content, unsigned type) {
-    return {{"SpecialToken", {{"id", content}, {"type_id", type}}}};
-  }
-  static WholeJson text_piece(const char* which, unsigned type) {
-    return {{"Sequence", {{"id", which}, {"type_id", type}}}};
-  }
-
-  void make_template(const AddedList& added) {
-    WholeJson& processor = result_.json["post_processor"];
-    const bool bert = makes_anew_ == TokenizerClass::kBert;
-    const WholeJson& config = beside_.config;
-    const bool is_asked =
-        !from_json_ && (config.contains("add_bos_token") || config.contains("add_eos_token"));
-    if (!bert && !is_asked && !processor.is_null()) return;
-    if (!bert && choice_ == TokenizerClass::kUnsaid && from_json_) return;
-    WholeJson special = WholeJson::object(), single = WholeJson::array(), pair = WholeJson::array();
-    const auto put = [&](const char* key, WholeJson& list, unsigned type, uint64_t otherwise) {
-      const auto at = named_.find(key);
-      const std::string content = at == named_.end() ? "None" : at->second.content;
-      const uint64_t id = at == named_.end() ? otherwise : added.find(content).value_or(otherwise);
-      special[content] = {{"id", content}, {"ids", {id}}, {"tokens", {content}}};
-      list.push_back(special_piece(content, type));
-    };
-    if (bert) {
-      for (const char* key : {"cls_token", "sep_token"})
-        if (choice_ == TokenizerClass::kUnsaid &&
-            (!named_.contains(key) || !added.find(named_[key].content))) {
-          result_.no_template = file_ + ": there is no [CLS] or no [SEP], which BERT puts around a text";
-          return;
-        }
-      put("cls_token", single, 0, 2);
-      single.push_back(text_piece("A", 0));
-      put("sep_token", single, 0, 3);
-      pair = single;
-      pair.push_back(text_piece("B", 1));
-      put("sep_token", pair, 1, 3);
-    } else {
-      const auto asks = [&](const char* key, const char* token) {
-        return is_asked && beside_.flag(key, false) && named_.contains(token);
-      };
-      const bool begins = asks("add_bos_token", "bos_token"), ends = asks("add_eos_token", "eos_token");
-      if (begins) put("bos_token", single, 0, 0);
-      single.push_back(text_piece("A", 0));
-      if (ends) put("eos_token", single, 0, 0);
-      pair = single;
-      if (begins) put("bos_token", pair, 1, 0);
-      pair.push_back(text_piece("B", 1));
-      if (ends) put("eos_token", pair, 1, 0);
-    }
-    processor = {{"type", "TemplateProcessing"},
-                 {"single", std::move(single)},
-                 {"pair", std::move(pair)},
-                 {"special_tokens", std::move(special)}};
-  }
-
   const std::string& file_;
-  bool is_sentencepiece_;
-  bool from_json_ = false;
+  bool from_json_ = false;  // a tokenizer.json
+  std::optional<SentencePieceModel> pieces_;
   FilesBeside beside_;
   TokenizerClass choice_ = TokenizerClass::kUnsaid;
   std::optional<TokenizerClass> makes_anew_;  // as which class

@@ -35,7 +35,7 @@ class DecoderReader {
 
   DecoderStep read_step(const std::string& type, JsonFields& fields, const std::string& name) {
     if (type == "ByteLevel") {
-      for (const char* unused : {"add_prefix_space", "trim_offsets", "use_regex"}) fields.take(unused);
+      for (const char* unused : {"add_prefix_space", "trim_offsets", "use_regex"}) fields.flag(unused, true);
       return {.kind = Kind::kByteLevel};
     }
     if (type == "ByteFallback") return {.kind = Kind::kByteFallback};

@@ -8,6 +8,7 @@
 #include "engine/core/error.h"
 #include "engine/data/tokenizer/as_tokenizer_json.h"
 #include "engine/data/tokenizer/rebuilt_tokenizer.h"
+#include "engine/io/hub_folder.h"
 #include "engine/io/strict_json.h"
 
 namespace recollect {
@@ -21,10 +22,12 @@ bool is_there(const fs::path& path) {
 }
 
 // Of a folder the first of these that is there; "" where none is.
-std::string main_file(const std::string& path) {
+std::string main_file(const std::string& given) {
+  const std::string path = hub_snapshot(given);
   std::error_code error;
   if (!fs::is_directory(path, error)) return path;
-  for (const char* name : {"tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt"})
+  for (const char* name : {"tokenizer.json", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model",
+                           "vocab.json", "vocab.txt"})
     if (is_there(fs::path(path) / name)) return (fs::path(path) / name).string();
   return "";
 }
@@ -74,8 +77,8 @@ std::vector<std::string> files_of_tokenizer(const std::string& path) {
   const fs::path folder = fs::is_directory(path, error) ? fs::path(path) : fs::path(path).parent_path();
   std::vector<std::string> files{path};
   if (path.ends_with(kVocabularyJson)) files.push_back(merges_beside(path));
-  for (const char* name :
-       {"tokenizer.json", "tokenizer.model", "vocab.json", "merges.txt", "vocab.txt", "config.json"})
+  for (const char* name : {"tokenizer.json", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model",
+                           "vocab.json", "merges.txt", "vocab.txt", "config.json"})
     if (is_there(folder / name)) files.push_back((folder / name).string());
   for (const char* name : kBeside)
     if (is_there(folder / name)) files.push_back((folder / name).string());
@@ -89,9 +92,11 @@ std::vector<TokenizerFile> parts_of_tokenizer(const std::string& path) {
   if (file.ends_with(kVocabularyJson)) {
     parts = {{file, "vocab.json"}, {merges_beside(file), "merges.txt"}};
   } else {
-    parts = {{file, file.ends_with(".json")    ? "tokenizer.json"
-                    : file.ends_with(".model") ? "tokenizer.model"
-                                               : "vocab.txt"}};
+    const std::string name = fs::path(file).filename().string();
+    parts = {{file, file.ends_with(".json")                                       ? "tokenizer.json"
+                    : name == "spiece.model" || name == "sentencepiece.bpe.model" ? name
+                    : file.ends_with(".model")                                    ? "tokenizer.model"
+                                                                                  : "vocab.txt"}};
   }
   const fs::path folder = fs::path(file).parent_path();
   for (const char* name : kBeside) parts.push_back({(folder / name).string(), name});

@@ -20,10 +20,6 @@ std::pair<std::string, std::string> read_merge(const std::string& line, const st
 // What tokenizer.json holds, parsed.
 Tokenizer::Parts read_tokenizer_json(const nlohmann::json& json, const std::string& path);
 
-// What Transformers makes of SentencePiece's tokenizer.model where it knows of no class for it: what encodes as
-// SentencePiece does. Errors: kInput naming `source`.
-nlohmann::json tokenizer_json_of_sentencepiece(std::string_view bytes, const std::string& source);
-
 // Its "post_processor" and its "decoder". Those that are not carried out say so in `refused`.
 PostProcessor read_post_processor(const nlohmann::json& json, std::size_t vocabulary_size,
                                   const std::string& source);

@@ -35,7 +35,7 @@ class PostProcessorReader {
       else if (type == "BertProcessing" || type == "RobertaProcessing")
         read_bert(fields, type == "RobertaProcessing");
       else if (type == "ByteLevel")
-        read_trimming(fields), fields.take("use_regex");
+        read_trimming(fields), fields.flag("use_regex", true);
       else
         not_carried_out(source_, fmt::format("{} of type {}", name, escaped_name(type)));
     }

@@ -72,14 +72,15 @@ ModelJson byte_level(bool prefix_space, bool use_regex) {
           {"use_regex", use_regex}};
 }
 
-ModelJson byte_pairs(ModelJson model, bool llama) {
+// `pieces`: of SentencePiece, with a fallback to bytes.
+ModelJson byte_pairs(ModelJson model, bool pieces) {
   return {{"type", "BPE"},
           {"dropout", nullptr},
           {"unk_token", nullptr},
-          {"continuing_subword_prefix", llama ? ModelJson() : ModelJson("")},
-          {"end_of_word_suffix", llama ? ModelJson() : ModelJson("")},
-          {"fuse_unk", llama},
-          {"byte_fallback", llama},
+          {"continuing_subword_prefix", pieces ? ModelJson() : ModelJson("")},
+          {"end_of_word_suffix", pieces ? ModelJson() : ModelJson("")},
+          {"fuse_unk", pieces},
+          {"byte_fallback", pieces},
           {"ignore_merges", false},
           {"vocab", std::move(model["vocab"])},
           {"merges", std::move(model["merges"])}};
@@ -103,16 +104,47 @@ void make_qwen2(ModelJson& whole, const FilesBeside& beside) {
   whole["decoder"] = byte_level(true, true);
 }
 
+constexpr const char* kBlankOfPieces = "\u2581";
+
+ModelJson blanks_to_bytes() {
+  return ModelJson::array({{{"type", "Replace"}, {"pattern", {{"String", kBlankOfPieces}}}, {"content", " "}},
+                           {{"type", "ByteFallback"}},
+                           {{"type", "Fuse"}}});
+}
+
+void make_gemma(ModelJson& whole, const std::string& unknown) {
+  whole["model"]["unk_token"] = unknown;
+  whole["normalizer"] = {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", kBlankOfPieces}};
+  whole["pre_tokenizer"] = {{"type", "Split"},
+                            {"pattern", {{"String", " "}}},
+                            {"behavior", "MergedWithPrevious"},
+                            {"invert", false}};
+  whole["decoder"] = {{"type", "Sequence"}, {"decoders", blanks_to_bytes()}};
+}
+
+// T5 and XLM-RoBERTa: pieces and their scores.
+void make_scored(ModelJson& whole, ModelJson model, unsigned unknown, bool prefix) {
+  if (model.contains("charsmap"))
+    whole["normalizer"] = {{"type", "Precompiled"}, {"precompiled_charsmap", std::move(model["charsmap"])}};
+  whole["model"] = {{"type", "Unigram"},
+                    {"unk_id", unknown},
+                    {"vocab", std::move(model["vocab"])},
+                    {"byte_fallback", false}};
+  const ModelJson words = {{"type", "Metaspace"},
+                           {"replacement", kBlankOfPieces},
+                           {"prepend_scheme", prefix ? "always" : "never"},
+                           {"split", true}};
+  whole["pre_tokenizer"] = {{"type", "Sequence"},
+                            {"pretokenizers", ModelJson::array({{{"type", "WhitespaceSplit"}}, words})}};
+  whole["decoder"] = words;
+}
+
 void make_llama(ModelJson& whole, const FilesBeside& beside) {
-  constexpr const char* kBlank = "\u2581";
   const bool prefix = beside.flag("add_prefix_space", true);
   const char* const scheme = !prefix ? "never" : beside.flag("legacy", false) ? "always" : "first";
   whole["pre_tokenizer"] = {
-      {"type", "Metaspace"}, {"replacement", kBlank}, {"prepend_scheme", scheme}, {"split", false}};
-  ModelJson decoders =
-      ModelJson::array({{{"type", "Replace"}, {"pattern", {{"String", kBlank}}}, {"content", " "}},
-                        {{"type", "ByteFallback"}},
-                        {{"type", "Fuse"}}});
+      {"type", "Metaspace"}, {"replacement", kBlankOfPieces}, {"prepend_scheme", scheme}, {"split", false}};
+  ModelJson decoders = blanks_to_bytes();
   if (prefix) decoders.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1u}, {"stop", 0u}});
   whole["decoder"] = {{"type", "Sequence"}, {"decoders", std::move(decoders)}};
 }
@@ -139,6 +171,11 @@ ModelJson comparable(ModelJson part) {
   for (const char* setting :
        {"add_prefix_space", "trim_offsets", "lowercase", "strip_accents", "handle_chinese_chars"})
     part.erase(setting);
+  if (part.contains("type") && part["type"] == "Metaspace") {  // in words of old
+    part.erase("str_rep");
+    if (part.contains("prepend_scheme") && part["prepend_scheme"] == "always") part.erase("prepend_scheme");
+    if (part.contains("split") && part["split"] == true) part.erase("split");
+  }
   if (part.contains("use_regex") && part["use_regex"] == true) part.erase("use_regex");
   if (part.contains("clean_text") && part["clean_text"] == true) part.erase("clean_text");
   if (const auto inner = part.find("pretokenizers"); inner != part.end() && inner->is_array())
@@ -165,14 +202,32 @@ nlohmann::json rebuilt_tokenizer(TokenizerClass choice, nlohmann::json model, co
   ModelJson whole = {{"version", "1.0"},          {"truncation", nullptr},
                      {"padding", nullptr},        {"normalizer", nullptr},
                      {"post_processor", nullptr}, {"added_tokens", ModelJson::array()}};
-  if (choice == TokenizerClass::kBert) {
-    make_bert(whole, std::move(model), beside, unknown);
-    return whole;
+  constexpr unsigned kUnknownOfT5 = 2, kUnknownOfXlm = 3;
+  switch (choice) {
+    case TokenizerClass::kBert:
+      make_bert(whole, std::move(model), beside, unknown);
+      return whole;
+    case TokenizerClass::kT5:
+      make_scored(whole, std::move(model), kUnknownOfT5, true);
+      return whole;
+    case TokenizerClass::kXlmRoberta:
+      make_scored(whole, std::move(model), kUnknownOfXlm, beside.flag("add_prefix_space", true));
+      return whole;
+    default:
+      break;
   }
-  whole["model"] = byte_pairs(std::move(model), choice == TokenizerClass::kLlama);
-  if (choice == TokenizerClass::kGpt2) make_gpt2(whole, beside);
-  if (choice == TokenizerClass::kQwen2) make_qwen2(whole, beside);
-  if (choice == TokenizerClass::kLlama) make_llama(whole, beside);
+  whole["model"] =
+      byte_pairs(std::move(model), choice == TokenizerClass::kLlama || choice == TokenizerClass::kGemma);
+  if (choice == TokenizerClass::kQwen2) {
+    make_qwen2(whole, beside);
+  } else if (choice == TokenizerClass::kLlama) {
+    make_llama(whole, beside);
+  } else if (choice == TokenizerClass::kGemma) {
+    make_gemma(whole, unknown);
+  } else {
+    make_gpt2(whole, beside);
+    if (choice == TokenizerClass::kGptNeoX) whole["normalizer"] = {{"type", "NFC"}};
+  }
   return whole;
 }
 
@@ -186,7 +241,7 @@ std::string lost_by_rebuilding(const nlohmann::json& whole, const nlohmann::json
     if (part_of(whole, key) != part_of(rebuilt, key)) add(key);
   const ModelJson &before = whole["model"], &after = rebuilt["model"];
   for (const char* key : {"unk_token", "continuing_subword_prefix", "max_input_chars_per_word",
-                          "end_of_word_suffix", "byte_fallback", "ignore_merges", "dropout"}) {
+                          "end_of_word_suffix", "byte_fallback", "ignore_merges", "dropout", "unk_id"}) {
     const ModelJson was = part_of(before, key), is = part_of(after, key);
     if (was != is && !(means_nothing(was) && means_nothing(is)) &&
         !(was.is_null() && after["type"] == "WordPiece"))

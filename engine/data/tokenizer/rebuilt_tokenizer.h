@@ -12,8 +12,8 @@ namespace recollect {
 // "model" of a tokenizer.json, of vocab.json and the merges beside it, or of a vocab.txt. Errors: kInput.
 nlohmann::json read_vocabulary_model(const std::string& file);
 
-// A whole tokenizer.json with the vocabulary and merges of `model`, without added tokens and without a post_processor. `choice`:
-// kGpt2, kBert, kQwen2 or kLlama. `unknown`: BERT's unknown token.
+// A whole tokenizer.json with the vocabulary, merges and charsmap of `model`, without added tokens and without a post_processor.
+// `choice`: a class that makes its tokenizer anew. `unknown`: the unknown token.
 nlohmann::json rebuilt_tokenizer(TokenizerClass choice, nlohmann::json model, const FilesBeside& beside,
                                  const std::string& unknown);
 

@@ -1,5 +1,7 @@
 // SentencePiece's tokenizer.model, as the tokenizer.json that Transformers makes of it. The file is a protobuf message;
 // of its wire format only what this message needs is read, and whatever does not fit is an error.
+#include "engine/data/tokenizer/sentencepiece.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,7 +11,6 @@
 #include <unordered_map>
 
 #include "engine/core/error.h"
-#include "engine/data/tokenizer/load.h"
 #include "engine/data/tokenizer/unicode.h"
 #include "engine/io/strict_json.h"
 
@@ -18,6 +19,7 @@ namespace {
 
 using ModelJson = nlohmann::json;
 constexpr const char* kBlankPiece = "\u2581";
+constexpr uint64_t kUnigramModel = 1, kBpeModel = 2;
 
 // The fields of one message, one after another.
 class WireFields {
@@ -101,31 +103,28 @@ class WireFields {
   uint64_t number_ = 0, kind_ = 0;
 };
 
-struct Model {
-  enum Type : uint64_t { kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4 };
-  struct Entry {
-    std::string piece;
-    float score = 0;
-    uint64_t type = kNormal;
-  };
-  std::vector<Entry> entries;
-  uint64_t model_type = 1;  // 1: Unigram, 2: BPE
-  uint64_t unk_id = 0;
-  std::string unk_piece = "<unk>", charsmap;
-  bool byte_fallback = false, dummy_prefix = true, removes_blanks = true, escapes_blanks = true;
-};
+using Model = SentencePieceModel;
 
 void read_trainer(std::string_view bytes, const std::string& source, Model& model) {
-  constexpr uint64_t kModelType = 3, kByteFallback = 35, kUnkId = 40, kUnkPiece = 45;
+  constexpr uint64_t kModelType = 3, kByteFallback = 35, kUnkId = 40, kBosId = 41, kEosId = 42,
+                     kUnkPiece = 45, kBosPiece = 46, kEosPiece = 47;
   for (WireFields fields(bytes, source); fields.next();) {
     if (fields.number() == kModelType)
       model.model_type = fields.integer();
     else if (fields.number() == kByteFallback)
       model.byte_fallback = fields.integer() != 0;
     else if (fields.number() == kUnkId)
-      model.unk_id = fields.integer();
+      model.unk_id = static_cast<int32_t>(fields.integer());
+    else if (fields.number() == kBosId)
+      model.bos_id = static_cast<int32_t>(fields.integer());
+    else if (fields.number() == kEosId)
+      model.eos_id = static_cast<int32_t>(fields.integer());
     else if (fields.number() == kUnkPiece)
       model.unk_piece = fields.text();
+    else if (fields.number() == kBosPiece)
+      model.bos_piece = fields.text();
+    else if (fields.number() == kEosPiece)
+      model.eos_piece = fields.text();
     else
       fields.skip();
   }
@@ -145,34 +144,6 @@ void read_normalizer(std::string_view bytes, const std::string& source, Model& m
     else
       fields.skip();
   }
-}
-
-Model read_model(std::string_view bytes, const std::string& source) {
-  constexpr uint64_t kPieces = 1, kTrainer = 2, kNormalizer = 3, kPiece = 1, kScore = 2, kType = 3;
-  Model model;
-  for (WireFields fields(bytes, source); fields.next();) {
-    if (fields.number() == kTrainer) {
-      read_trainer(fields.bytes(), source, model);
-    } else if (fields.number() == kNormalizer) {
-      read_normalizer(fields.bytes(), source, model);
-    } else if (fields.number() == kPieces) {
-      Model::Entry& entry = model.entries.emplace_back();
-      for (WireFields of_piece(fields.bytes(), source); of_piece.next();) {
-        if (of_piece.number() == kPiece)
-          entry.piece = of_piece.text();
-        else if (of_piece.number() == kScore)
-          entry.score = of_piece.real();
-        else if (of_piece.number() == kType)
-          entry.type = of_piece.integer();
-        else
-          of_piece.skip();
-      }
-    } else {
-      fields.skip();
-    }
-  }
-  if (model.entries.empty()) WireFields(bytes, source).damaged("it has no pieces");
-  return model;
 }
 
 ModelJson replace(const char* kind, const std::string& from, const std::string& to) {
@@ -198,18 +169,22 @@ ModelJson merges_of(const Model& model) {
   return merges;
 }
 
+ModelJson scored_pieces(const Model& model) {
+  ModelJson vocab = ModelJson::array();
+  for (const Model::Entry& entry : model.entries)
+    vocab.push_back({entry.piece, static_cast<double>(entry.score)});
+  return vocab;
+}
+
 ModelJson model_of(const Model& model, bool has_user_defined, const std::string& source) {
-  constexpr uint64_t kUnigram = 1, kBpe = 2;
-  if (model.model_type == kUnigram) {
-    ModelJson vocab = ModelJson::array();
-    for (const Model::Entry& entry : model.entries)
-      vocab.push_back({entry.piece, static_cast<double>(entry.score)});
+  if (model.model_type == kUnigramModel) {
+    ModelJson vocab = scored_pieces(model);
     return {{"type", "Unigram"},
             {"vocab", vocab},
-            {"unk_id", model.unk_id},
+            {"unk_id", static_cast<uint64_t>(std::max<int64_t>(0, model.unk_id))},
             {"byte_fallback", model.byte_fallback}};
   }
-  if (model.model_type != kBpe)
+  if (model.model_type != kBpeModel)
     throw Error(ExitCode::kInput,
                 fmt::format("{}: a model of SentencePiece of type {} is not carried out here", source,
                             model.model_type),
@@ -259,10 +234,78 @@ std::string to_base64(std::string_view bytes) {
   return text;
 }
 
+// Two pieces may swap their names.
+Model renamed_pieces(Model model, const std::map<uint64_t, std::string>& names) {
+  if (model.model_type != kBpeModel) return model;
+  const auto keeps = [&](const std::string& name) {
+    for (std::size_t id = 0; id < model.entries.size(); ++id)
+      if (model.entries[id].piece == name) return !names.contains(id);
+    return false;
+  };
+  std::map<uint64_t, std::string> taken;
+  for (const auto& [id, name] : names)
+    if (id < model.entries.size() && !keeps(name)) taken[id] = name;
+  for (auto& [id, name] : taken) model.entries[id].piece = std::move(name);
+  return model;
+}
+
+// All pairs that make another piece, in the order of its ids; of one piece the shorter beginning first.
+ModelJson merges_by_id(const ModelJson& vocabulary) {
+  struct Pair {
+    uint64_t id;
+    std::size_t left_points, right_points;
+    std::string left, right;
+  };
+  std::vector<Pair> found;
+  for (const auto& [piece, id] : vocabulary.items())
+    for (std::size_t cut = 1; cut < piece.size(); ++cut) {
+      if (continues_utf8(piece[cut])) continue;
+      std::string left = piece.substr(0, cut), right = piece.substr(cut);
+      if (vocabulary.contains(left) && vocabulary.contains(right))
+        found.push_back({id, count_points(left), count_points(right), std::move(left), std::move(right)});
+    }
+  std::sort(found.begin(), found.end(), [](const Pair& a, const Pair& b) {
+    return std::tie(a.id, a.left_points, a.right_points) < std::tie(b.id, b.left_points, b.right_points);
+  });
+  ModelJson merges = ModelJson::array();
+  for (Pair& pair : found) merges.push_back({std::move(pair.left), std::move(pair.right)});
+  return merges;
+}
+
 }  // namespace
 
-nlohmann::json tokenizer_json_of_sentencepiece(std::string_view bytes, const std::string& source) {
-  const Model model = read_model(bytes, source);
+SentencePieceModel read_sentencepiece(std::string_view bytes, const std::string& source) {
+  constexpr uint64_t kPieces = 1, kTrainer = 2, kNormalizer = 3, kPiece = 1, kScore = 2, kType = 3;
+  SentencePieceModel model;
+  for (WireFields fields(bytes, source); fields.next();) {
+    if (fields.number() == kTrainer) {
+      read_trainer(fields.bytes(), source, model);
+    } else if (fields.number() == kNormalizer) {
+      read_normalizer(fields.bytes(), source, model);
+    } else if (fields.number() == kPieces) {
+      Model::Entry& entry = model.entries.emplace_back();
+      for (WireFields of_piece(fields.bytes(), source); of_piece.next();) {
+        if (of_piece.number() == kPiece)
+          entry.piece = of_piece.text();
+        else if (of_piece.number() == kScore)
+          entry.score = of_piece.real();
+        else if (of_piece.number() == kType)
+          entry.type = of_piece.integer();
+        else
+          of_piece.skip();
+      }
+    } else {
+      fields.skip();
+    }
+  }
+  if (model.entries.empty()) WireFields(bytes, source).damaged("it has no pieces");
+  return model;
+}
+
+nlohmann::json tokenizer_json_of_sentencepiece(const SentencePieceModel& given,
+                                               const std::map<uint64_t, std::string>& names, bool legacy,
+                                               const std::string& source) {
+  const Model model = renamed_pieces(given, names);
   const std::string user_defined = user_defined_pattern(model);
   ModelJson normalizers = ModelJson::array(), steps = ModelJson::array(), decoders = ModelJson::array();
   if (!model.charsmap.empty())
@@ -272,14 +315,14 @@ nlohmann::json tokenizer_json_of_sentencepiece(std::string_view bytes, const std
     normalizers.push_back(replace("Regex", " {2,}", " "));
   }
   if (model.escapes_blanks) normalizers.push_back(replace("String", " ", kBlankPiece));
-  if (model.dummy_prefix) {
+  if (model.dummy_prefix && legacy)
     normalizers.push_back(
         replace("Regex", std::string(R"(\A)") + kBlankPiece, std::string(kBlankPiece) + kBlankPiece));
+  if (model.dummy_prefix)
     steps.push_back({{"type", "Metaspace"},
                      {"replacement", kBlankPiece},
-                     {"prepend_scheme", "always"},
+                     {"prepend_scheme", legacy ? "always" : "first"},
                      {"split", false}});
-  }
   if (!user_defined.empty())
     steps.push_back({{"type", "Split"},
                      {"pattern", {{"Regex", user_defined}}},
@@ -290,21 +333,22 @@ nlohmann::json tokenizer_json_of_sentencepiece(std::string_view bytes, const std
   if (model.dummy_prefix || model.byte_fallback) decoders.push_back({{"type", "Fuse"}});
   if (model.dummy_prefix)
     decoders.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
-  ModelJson added = ModelJson::array();
-  for (std::size_t id = 0; id < model.entries.size(); ++id) {
-    const uint64_t type = model.entries[id].type;
-    if (type != Model::kUnknown && type != Model::kControl && type != Model::kUserDefined) continue;
-    added.push_back({{"id", id},
-                     {"content", model.entries[id].piece},
-                     {"special", type != Model::kUserDefined},
-                     {"normalized", false}});
-  }
   return {{"version", "1.0"},
-          {"added_tokens", added},
+          {"added_tokens", ModelJson::array()},
           {"normalizer", {{"type", "Sequence"}, {"normalizers", normalizers}}},
           {"pre_tokenizer", {{"type", "Sequence"}, {"pretokenizers", steps}}},
           {"decoder", {{"type", "Sequence"}, {"decoders", decoders}}},
           {"model", model_of(model, !user_defined.empty(), source)}};
+}
+
+nlohmann::json vocabulary_of_sentencepiece(const SentencePieceModel& model, bool pairs) {
+  ModelJson found = {{"vocab", pairs ? ModelJson::object() : scored_pieces(model)}};
+  if (pairs) {
+    for (std::size_t id = 0; id < model.entries.size(); ++id) found["vocab"][model.entries[id].piece] = id;
+    found["merges"] = merges_by_id(found["vocab"]);
+  }
+  if (!model.charsmap.empty()) found["charsmap"] = to_base64(model.charsmap);
+  return found;
 }
 
 }  // namespace recollect

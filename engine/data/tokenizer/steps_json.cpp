@@ -135,7 +135,7 @@ class PreTokenizerReader {
   std::unique_ptr<PreTokenizer> read_step(const std::string& type, JsonFields& fields,
                                           const std::string& name, bool last) {
     if (type == "ByteLevel") {
-      fields.take("trim_offsets");
+      fields.flag("trim_offsets", true);
       ByteLevelOptions options;
       options.prefix_space = fields.flag("add_prefix_space", true);
       options.uses_regex = fields.flag("use_regex", true);

@@ -13,6 +13,11 @@ enum class TokenizerClass {
   kBert,
   kQwen2,
   kLlama,
+  kRoberta,
+  kGptNeoX,
+  kGemma,
+  kT5,
+  kXlmRoberta,
   kOther  // Transformers has it, or a file beside; what it does is not known here
 };
 
@@ -28,5 +33,9 @@ TokenizerClass class_of_transformers(const FilesBeside& beside, bool byte_level)
 
 // With which Transformers would take it; that of tokenizer.json as it is for all that are not known.
 const char* tokenizer_class_name(TokenizerClass choice);
+
+enum class VocabularyKind { kWordPieces, kBytePairs, kScoredPieces };
+// Of a class that makes its tokenizer anew.
+VocabularyKind vocabulary_kind(TokenizerClass choice);
 
 }  // namespace recollect

@@ -187,8 +187,8 @@ Tokenizer::Parts read_tokenizer_json(const Json& json, const std::string& path) 
     not_carried_out(path, fmt::format("model.type {}", escaped_name(type)));
   model.finish();
   // Who encodes says how, as in Transformers, which leaves in files how it was last done.
-  root.take("truncation");
-  root.take("padding");
+  for (const char* way : {"truncation", "padding"})
+    if (const Json& said = root.take(way); !said.is_null()) JsonFields(said, way, path);
   parts.tokens = vocabulary->tokens();
   parts.added = read_added(root.take("added_tokens"), *vocabulary, parts.tokens, path);
   parts.post_processor = read_post_processor(root.take("post_processor"), parts.tokens.size(), path);
