@@ -60,7 +60,7 @@ struct Parameter {
   std::vector<std::string> block_names = {};  // of each block's tensor in files; empty: one tensor, `name`
   // Not 0: in that one tensor the blocks, which are of one size, take turns with so many rows each.
   int64_t interleaved = 0;
-  bool partial_gradient = false;              // each tensor rank has a part of a sum (sequence parallelism)
+  bool partial_gradient = false;  // each tensor rank has a part of a sum (sequence parallelism)
   int repeats =
       1;  // so many tensor ranks in a row hold the same rows of each block, and parts of their gradient
   bool may_be_missing = false;  // in files; it is initialised then

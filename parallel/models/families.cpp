@@ -18,7 +18,8 @@ namespace recollect {
 
 std::span<const ModelFamily> model_families() {
   static const std::array families = {
-      gpt2_family(), bert_family(), llama_family(), mistral_family(), qwen2_family(), qwen3_family(), phi3_family(), gpt_neox_family(),
+      gpt2_family(),  bert_family(),  llama_family(), mistral_family(),
+      qwen2_family(), qwen3_family(), phi3_family(),  gpt_neox_family(),
   };
   return families;
 }

@@ -224,11 +224,14 @@ void translate_rope(const RopeKeys& rope, nlohmann::json& document) {
         if (!value->is_null()) document[beside] = *value;
         object.erase(inside);
       }
-    if (object.contains("rope_type")) object.erase("type");
-    const char* const name = object.contains("rope_type") ? "rope_type" : "type";
-    if (const auto type = object.find(name); rope.earlier_length > 0 && type != object.end())
-      if (*type == "su" || *type == "yarn") *type = "longrope";
-    const std::string type = object.contains(name) && object[name].is_string() ? object[name] : "default";
+    if (const auto older = object.find("type"); older != object.end()) {
+      if (!object.contains("rope_type")) object["rope_type"] = *older;
+      object.erase("type");
+    }
+    const auto named = object.find("rope_type");
+    if (rope.earlier_length > 0 && named != object.end() && (*named == "su" || *named == "yarn"))
+      *named = "longrope";
+    const std::string type = named != object.end() && named->is_string() ? *named : "default";
     const auto beside = document.find(kEarlier);
     if (rope.earlier_length > 0)
       object.erase(kEarlier);
@@ -292,7 +295,9 @@ void write_rope(const RopeKeys& rope, const ModelValues& m, nlohmann::ordered_js
   document["rope_scaling"] = nullptr;
   const std::string& type = m.text("rope_scaling.rope_type");
   if (type == "default") return;
-  nlohmann::ordered_json& object = document["rope_scaling"] = {{"rope_type", type}};
+  // Phi-3 of Transformers 4 takes three keys, of which one has the older name, which all versions read.
+  nlohmann::ordered_json& object =
+      document["rope_scaling"] = {{rope.earlier_length > 0 ? "type" : "rope_type", type}};
   for (const TypeKeys& of : type_keys()) {
     if (of.type != type) continue;
     for (const std::string_view name : of.keys) {

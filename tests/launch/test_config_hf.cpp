@@ -221,7 +221,7 @@ TEST_F(HFConfig, EveryTypeOfRotaryPositionsIsReadAndWritten) {
                 "rope_scaling": {"type": "su", "short_factor": [1.5], "long_factor": [2.5],
                                  "original_max_position_embeddings": 7})",
             R"({"rope_theta": 9.0, "partial_rotary_factor": 0.5, "original_max_position_embeddings": 4096,
-                 "rope_scaling": {"rope_type": "longrope", "short_factor": [1.5], "long_factor": [2.5]}})"},
+                 "rope_scaling": {"type": "longrope", "short_factor": [1.5], "long_factor": [2.5]}})"},
        Case{R"("model_type": "phi3", "original_max_position_embeddings": 32, "partial_rotary_factor": 0.5,
                 "rope_parameters": {"rope_type": "default", "rope_theta": 9.0, "partial_rotary_factor": 0.75})",
             R"({"rope_theta": 9.0, "partial_rotary_factor": 0.75, "original_max_position_embeddings": 32,
