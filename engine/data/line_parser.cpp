@@ -56,12 +56,13 @@ void LineParser::fail_at(std::size_t at, const std::string& what, const std::str
   throw Error(ExitCode::kInput, fmt::format("{}:{}:{}: {}", path_, line_number_, at + 1, what), hint);
 }
 
-// A record of no tokens is one that holds nothing.
-void LineParser::fail_empty(std::size_t at, const FieldSpec& spec) const {
+// A record of no tokens is one that holds nothing. Its labels may stand before them, so that their error waits.
+void LineParser::take_empty(std::size_t at, const FieldSpec& spec) {
   const std::string what = fmt::format("\"{}\" is empty", spec.key);
-  if (&spec == specs_.data() && spec.shape == SpecShape::kTokens)
+  if (spec.shape != SpecShape::kTokens) fail_at(at, what);
+  if (&spec == specs_.data())
     throw BlankRecord(fmt::format("{}:{}:{}: {}", path_, line_number_, at + 1, what));
-  fail_at(at, what);
+  if (!empty_at_) empty_at_ = at, empty_what_ = what;
 }
 
 void LineParser::fail_outside(std::size_t at, const FieldSpec& spec, const std::string& value) const {
@@ -90,6 +91,7 @@ void LineParser::parse(Fields& sample) {
   expect('}', "',' or '}'");
   skip_space();
   if (at_ != text_.size()) fail("something follows the object");
+  if (empty_at_) fail_at(*empty_at_, empty_what_);
   check_presence(seen);
   check_lengths(sample);
 }
@@ -189,7 +191,7 @@ void LineParser::parse_tokens(const FieldSpec& spec, Field& field) {
   skip_space();
   const std::size_t start = at_, first = field.values.size();
   expect('[', "'['");
-  if (accept(']')) fail_empty(start, spec);
+  if (accept(']')) return take_empty(start, spec);
   do {
     skip_space();
     const std::size_t here = at_;

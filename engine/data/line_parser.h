@@ -30,9 +30,9 @@ class LineParser {
     fail_at(at_, what, hint);
   }
   [[noreturn]] void fail_at(std::size_t at, const std::string& what, const std::string& hint = {}) const;
-  [[noreturn]] void fail_empty(std::size_t at, const FieldSpec& spec) const;
   [[noreturn]] void fail_outside(std::size_t at, const FieldSpec& spec, const std::string& value) const;
 
+  void take_empty(std::size_t at, const FieldSpec& spec);
   void skip_space();
   bool accept(char c);
   bool accept_null();
@@ -59,6 +59,8 @@ class LineParser {
   std::span<const FieldSpec> specs_;
   int64_t length_;
   std::size_t at_ = 0;
+  std::optional<std::size_t> empty_at_;  // of a list that is none of ids
+  std::string empty_what_;
 };
 
 }  // namespace recollect

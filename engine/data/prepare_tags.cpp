@@ -43,6 +43,7 @@ PackedSamples prepare_tags(const TaggedWords& words, const Tokenizer& tokenizer,
     }
     std::vector<Token> tokens;
     try {
+      if (texts.empty()) throw BlankRecord("the sentence has no words");
       tokens = maker.encode(texts, memory);
     } catch (const Error& error) {
       fail_at_line(words.path(), words.line_of_sentence(sentence), error);

@@ -1,6 +1,7 @@
 #include "launch/cli/run_program.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -126,6 +127,17 @@ void open_missing_streams() {
       const int opened = ::open("/dev/null", O_RDWR);
 }
 
+// Products pack what they read into 148 KiB of their thread's stack; all threads have the stack of this limit.
+void check_stack() {
+  constexpr rlim_t kKib = 1024, kLeast = 512 * kKib;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= kLeast) return;
+  throw Error(ExitCode::kHostMemory,
+              fmt::format("a thread's stack may have {} KiB here, and this program needs {}",
+                          limit.rlim_cur / kKib, kLeast / kKib),
+              "raise the limit: ulimit -s 8192");
+}
+
 // What training says or is asked does not end it: a reader who goes away and a limit on the size of files are
 // noticed where something is written, and who asks for a report, or for the end, before that can be waits for it.
 void outlive_diagnostics() {
@@ -207,6 +219,7 @@ int run_program(int argc, char** argv, std::string_view commit) {
     } else if (asks("--help") || asks("-h")) {
       fmt::print("{}", named ? usage_of(*named) : usage());
     } else {
+      check_stack();
       run_command_of(words, mpi);
     }
     return 0;

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "engine/core/printable.h"
 #include "engine/data/glue.h"
 
 namespace recollect {
@@ -226,6 +227,10 @@ void check_texts(const Config& config, std::vector<Finding>& found) {
     found.push_back({{"data.tokenizer", "data.format"},
                      "data.tokenizer is missing: the data is text, and no model.pretrained says how it is "
                      "read"});
+  for (auto name = d.labels.begin(); name != d.labels.end(); ++name)
+    if (std::find(d.labels.begin(), name, *name) != name)
+      found.push_back(
+          {{"data.labels"}, fmt::format("data.labels: two classes are called {}", printable(*name))});
   const std::optional<int64_t> labels = known_labels(config);
   if (labels && has_classes(config) && *labels != config.model.facts().labels)
     found.push_back({{"model.num_labels", "data.labels", "data.format"},

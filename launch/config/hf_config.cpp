@@ -10,6 +10,7 @@
 #include "engine/core/printable.h"
 #include "engine/io/file_text.h"
 #include "engine/io/files.h"
+#include "engine/io/hub_folder.h"
 #include "engine/io/json.h"
 #include "launch/config/keys.h"
 
@@ -165,7 +166,7 @@ std::string nearest_family(const json& document) {
 }  // namespace
 
 std::string hf_config_path(const std::string& file, const std::string& folder) {
-  return file.empty() ? (std::filesystem::path(folder) / "config.json").string() : file;
+  return file.empty() ? (std::filesystem::path(hub_snapshot(folder)) / "config.json").string() : file;
 }
 
 void merge_hf_config(const std::string& path, Config& config, Problems& problems) {

@@ -16,6 +16,10 @@ namespace {
 constexpr const char* kTrackersHere =
     "not supported: jsonl, tensorboard and mlflow are; logging.hook feeds others";
 
+// The Trainer's last step of an epoch takes what is left of it; here it goes on with the next epoch.
+constexpr const char* kPartialSteps =
+    " # up to one step an epoch fewer than there, where batches do not divide the data";
+
 // Which of the steps there are; 0 where the epochs say it.
 double steps_of(const ForeignFile& file) { return std::max(0.0, file.number("max_steps", -1)); }
 
@@ -27,7 +31,7 @@ void arrange_length(ForeignFile& file) {
   }
   file.settle("max_steps");
   if (file.has("num_train_epochs"))
-    file.write("num_train_epochs", "training.epochs", file.value("num_train_epochs"));
+    file.write("num_train_epochs", "training.epochs", file.value("num_train_epochs"), kPartialSteps);
   else
     file.write_default("training.epochs", "3");
 }

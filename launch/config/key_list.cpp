@@ -43,6 +43,7 @@ ConfigKey make_family_key(const ModelKey& declared) {
         }
         if (key.name.empty()) key = make_key(section, leaf, value, range, declared.help);
         key.aliases = declared.aliases;
+        if (declared.concerns == ModelKey::Concerns::kFreshWeights) key.decides = kBeginning;
         return key;
       },
       declared.otherwise);
@@ -54,8 +55,9 @@ void add_model(std::vector<ConfigKey>& keys, const ModelFamily& family) {
   keys.push_back(
       make_choice("model", "type", type, names_in(model_families(), &ModelFamily::type), "architecture"));
   const Adder<S> add(keys, "model", &Config::model);
-  add("config", &S::config, any(), "Hugging Face config.json to start from; keys given here override it");
-  add("pretrained", &S::pretrained, any(), "directory with config.json and model.safetensors");
+  add("config", &S::config, any(), kBeginning,
+      "Hugging Face config.json to start from; keys given here override it");
+  add("pretrained", &S::pretrained, any(), kBeginning, "directory with config.json and model.safetensors");
   for (const ModelKey& key : family.keys) keys.push_back(make_family_key(key));
 }
 
@@ -129,7 +131,8 @@ void add_training(std::vector<ConfigKey>& keys) {
       "bf16");
   add("loss_scale", &S::loss_scale, at_least(-1),
       "times the loss; 0: dynamic; -1: dynamic with fp16, else none");
-  add("initial_loss_scale", &S::initial_loss_scale, at_least(1), "where a dynamic loss scale begins");
+  add("initial_loss_scale", &S::initial_loss_scale, at_least(1), kBeginning,
+      "where a dynamic loss scale begins");
   add("loss_scale_window", &S::loss_scale_window, between(1, kMaxCount),
       "steps without overflow before a dynamic loss scale doubles");
   add("seed", &S::seed, at_least(0), "of initial weights and dropout");

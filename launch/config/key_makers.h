@@ -111,7 +111,8 @@ class Adder {
   Decides decides_;
 };
 
-inline constexpr Decides kResults = Decides::kResults, kEvaluations = Decides::kEvaluations,
+inline constexpr Decides kResults = Decides::kResults, kBeginning = Decides::kBeginning,
+                         kNotFinite = Decides::kNotFinite, kEvaluations = Decides::kEvaluations,
                          kLength = Decides::kLength, kNothing = Decides::kNothing;
 
 inline ValueRange any() { return {}; }

@@ -16,11 +16,13 @@
 
 namespace recollect {
 
-// What can be other in a run because of a key: losses, gradients and weights; only evaluations, and which model is the
-// best; only how many steps there are; or nothing of these.
-enum class Decides { kResults, kEvaluations, kLength, kNothing };
+// What can be other in a run because of a key: losses, gradients and weights; only the state that it begins with; only what
+// follows a step that is not finite; only evaluations, and which model is the best; only how many steps there are; or nothing
+// of these.
+enum class Decides { kResults, kBeginning, kNotFinite, kEvaluations, kLength, kNothing };
 template <>
-inline constexpr std::array<std::string_view, 4> kSpellings<Decides> = {"yes", "evaluations", "length", "no"};
+inline constexpr std::array<std::string_view, 6> kSpellings<Decides> = {
+    "yes", "beginning", "not finite", "evaluations", "length", "no"};
 
 struct ConfigKey {
   std::string section;  // "" for a key of the top level; "outer.inner" for a section in a section

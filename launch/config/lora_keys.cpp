@@ -159,7 +159,7 @@ void add_lora_keys(std::vector<ConfigKey>& keys) {
   add("modules_to_save", &S::modules_to_save, any(),
       "modules that are trained whole and saved with the adapters; a list; not given: the head of a task "
       "with labels");
-  add("path", &S::path, any(),
+  add("path", &S::path, any(), kBeginning,
       "folder with adapter_config.json and adapter_model.safetensors of PEFT's to start from");
   add("merge", &S::merge, any(), kNothing,
       "with the adapters save the model that they make, in output_dir/merged");

@@ -66,9 +66,12 @@ YamlNode override_node(const Override& entry, const ConfigKey& key, Problems& pr
   const bool is_list = (key.type == "texts" || key.type == "groups") && entry.value.starts_with('[');
   if (!is_list && !(key.type == "patterns" && entry.value.starts_with('{'))) return node;
   Problems found;
-  node = parse_document("value", entry.value, found);
+  const YamlNode list = parse_document("value", entry.value, found);
+  if (!found.empty() && key.type == "texts" && entry.value.find(']') + 1 < entry.value.size() &&
+      entry.value.find(']') != std::string::npos)
+    return node;  // a name that begins like a list: [a].txt
   if (!found.empty()) problems.add(entry.place, found.text());
-  return node;
+  return list;
 }
 
 }  // namespace recollect

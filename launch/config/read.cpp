@@ -11,6 +11,7 @@
 #include "engine/core/printable.h"
 #include "engine/data/tokenizer/tokenizer.h"
 #include "engine/io/file_text.h"
+#include "engine/io/hub_folder.h"
 #include "engine/io/yaml_document.h"
 #include "launch/config/check_reports.h"
 #include "launch/config/data_source.h"
@@ -93,6 +94,7 @@ class Reader {
   Config finish(const BuildFeatures& features) {
     choose_length();
     choose_occasions();
+    evaluate_once();
     Config otherwise = merge_model_file();
     Config::Model& m = config_.model;
     Config::Data& d = config_.data;
@@ -185,6 +187,14 @@ class Reader {
       if (by_steps) every_epochs = 0;
       if (!by_steps) every_steps = 0;
     }
+  }
+
+  // What a run without steps does with what it is given to evaluate on.
+  void evaluate_once() {
+    Config::Evaluation& e = config_.evaluation;
+    if (config_.training.max_steps == 0 && config_.training.epochs == 0 && !e.path.empty() && !e.runs() &&
+        !config_.origins.contains("evaluation.every_steps"))
+      derive("evaluation.every_steps", e.every_steps, int64_t{1}, "training.max_steps 0");
   }
 
   // A run that may replace another's files does not go on from its snapshots, unless its user says so.
@@ -287,7 +297,7 @@ class Reader {
 
   // For a text that a language model reads, "bytes" says that there is none, as "" does where it is given.
   void choose_tokenizer() {
-    std::string& tokenizer = config_.data.tokenizer;
+    std::string& tokenizer = config_.data.tokenizer = hub_snapshot(config_.data.tokenizer);
     const std::string& model = config_.model.pretrained;
     const bool streams = reads_streams(config_);
     if (streams && tokenizer == "bytes") tokenizer.clear();
@@ -396,8 +406,9 @@ class Reader {
   // were given.
   Config merge_model_file() {
     Config otherwise = table_.defaults();
-    const Config::Model& m = config_.model;
+    Config::Model& m = config_.model;
     if (m.config.empty() && m.pretrained.empty()) return otherwise;
+    m.pretrained = hub_snapshot(m.pretrained);
     const std::string path = hf_config_path(m.config, m.pretrained);
     Problems found;
     std::error_code ignored;
@@ -412,6 +423,11 @@ class Reader {
                 fmt::format("model.pretrained: there is no folder {}; nothing is downloaded: Transformers' "
                             "save_pretrained(FOLDER) makes one",
                             printable(m.pretrained)));
+    else if (const auto names = hub_snapshots(m.pretrained); m.config.empty() && !names.empty())
+      found.add(config_.origins["model.pretrained"],
+                fmt::format("model.pretrained: {0} has several snapshots, and refs/main names none of them; "
+                            "write one: {0}/snapshots/{1}",
+                            printable(m.pretrained), printable(names.front())));
     else
       merge_hf_config(path, config_, found);
     if (found.empty()) {

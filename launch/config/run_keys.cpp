@@ -87,11 +87,11 @@ void add_saving(std::vector<ConfigKey>& keys) {
 void add_numerics(std::vector<ConfigKey>& keys) {
   using N = Config::Numerics;
   const Adder<N> numerics(keys, "numerics", &Config::numerics, kNothing);
-  numerics("on_non_finite", &N::on_non_finite, any(), kResults,
+  numerics("on_non_finite", &N::on_non_finite, any(), kNotFinite,
            "of a step's loss or gradients, where no loss scale helps: end the run; leave the update out; or "
            "go back "
            "to the newest snapshot and leave out the batches since then");
-  numerics("max_non_finite", &N::max_non_finite, between(1, kMaxCount), kLength,
+  numerics("max_non_finite", &N::max_non_finite, between(1, kMaxCount), kNotFinite,
            "skipped steps in a row, or rollbacks of a run, before it ends all the same");
   numerics(
       "spike_z_score", &N::spike_z_score, between(0, 1e6),

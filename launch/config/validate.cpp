@@ -162,8 +162,9 @@ void check_epochs(const Config& config, Findings& found) {
 void check_steps(const Config& config, Findings& found) {
   if (config.training.max_steps > 0) return;
   if (!config.evaluation.runs()) {
-    found.push_back({{"training.max_steps", "evaluation.every_steps"},
-                     "training.max_steps 0 trains nothing, and evaluation.every_steps 0 evaluates nothing"});
+    found.push_back(
+        {{"training.max_steps", "evaluation.path", "evaluation.every_steps"},
+         "training.max_steps 0 trains nothing, and nothing is evaluated either: give evaluation.path"});
   }
 }
 

@@ -113,8 +113,7 @@ std::map<std::string, std::string> keys_of(const std::string& dumped) {
 
 bool decides_results(const ConfigKey& key) {
   const std::string path = key.path();
-  if (path == "data.labels") return false;                  // check_classes looks at them
-  if (path == "training.initial_loss_scale") return false;  // the snapshot has the scale that has come of it
+  if (path == "data.labels") return false;  // check_classes looks at them
   return key.decides == Decides::kResults;
 }
 
@@ -129,6 +128,18 @@ bool rate_follows_length(const std::map<std::string, std::string>& keys) {
   const std::string_view part = value("scheduler.warmup_ratio");
   return (name != names.end() && follows_length(static_cast<SchedulerName>(name - names.begin()))) ||
          (!part.empty() && part != "0");
+}
+
+// Adapters are saved without the weights that they are added to: these are read again, or drawn again.
+bool decides_base(const ConfigKey& key, const std::map<std::string, std::string>& keys) {
+  const auto value = [&](const char* name) {
+    const auto found = keys.find(name);
+    return found == keys.end() ? std::string() : found->second;
+  };
+  const std::string rank = value("lora.rank"), path = key.path();
+  if (rank.empty() || rank == "0" || key.section != "model" || key.decides != Decides::kBeginning)
+    return false;
+  return path == "model.pretrained" || (path != "model.config" && value("model.pretrained") == R"("")");
 }
 
 using Contents = std::map<std::string, std::string>;
@@ -166,7 +177,7 @@ std::string changed_keys(const std::string& before, const std::string& now, cons
     const auto was = old.find(path), is_now = current.find(path);
     if (was == old.end() || is_now == current.end() || was->second == is_now->second) continue;
     if (is_known_by_contents(path, contents_before, contents, current)) continue;
-    if (decides_results(key) || (longer && path == "training.max_steps") ||
+    if (decides_results(key) || decides_base(key, current) || (longer && path == "training.max_steps") ||
         (by_host && path == "optimizer.offload_ratio") ||
         (rounded && path.starts_with("activation_checkpointing.")))
       changed +=

@@ -357,9 +357,12 @@ void Session::judge(const StepBatch& batch, const TargetCounts& valid, const Run
   result.not_finite = fmt::format("{}; {}", explain_non_finite(batch, valid, state, result),
                                   samples_text(batch, config_.data.format, mesh_));
   if (config_.numerics.on_non_finite == OnNonFinite::kStop || ++not_finite_ > config_.numerics.max_non_finite)
-    throw SharedError(ExitCode::kNumerics, result.not_finite,
-                      "lower optimizer.learning_rate, or look at the data of this step",
-                      mesh_.world().rank() != 0);
+    throw SharedError(
+        ExitCode::kNumerics, result.not_finite,
+        config_.optimizer.epsilon == 0 && config_.origins.contains("optimizer.epsilon")
+            ? "optimizer.epsilon 0 divides by zero where a weight has had no gradient: leave it out"
+            : "lower optimizer.learning_rate, or look at the data of this step",
+        mesh_.world().rank() != 0);
   loss_scale_.raise_to(1);
 }
 

@@ -87,7 +87,7 @@ INSTANTIATE_TEST_SUITE_P(
             "NothingToDo",
             2,
             train({"training.max_steps=0"}),
-            {"training.max_steps 0 trains nothing, and evaluation.every_steps 0 evaluates nothing"}},
+            {"training.max_steps 0 trains nothing, and nothing is evaluated either: give evaluation.path"}},
         CommandLineCase{
             "OverrideWithoutEffect", 2, train({"optimizer.beta1=0.8"}), {"optimizer.beta1 has no effect"}}),
     case_name);

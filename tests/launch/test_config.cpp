@@ -160,8 +160,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"training: {seed: [1]}\n", "c.yaml:2:18: training.seed: expected an integer, found a list"},
         Case{"training: {seed: true}\n", "c.yaml:2:18: training.seed: expected an integer, found 'true'"},
         Case{"training: {max_steps: 0}\n",
-             "c.yaml:2:23: training.max_steps 0 trains nothing, and evaluation.every_steps 0 evaluates "
-             "nothing"},
+             "c.yaml:2:23: training.max_steps 0 trains nothing, and nothing is evaluated either: give "
+             "evaluation.path"},
         Case{"training: {max_steps: -2}\n",
              "c.yaml:2:23: training.max_steps: -2 is out of range; must be in [0, 2147483647]"},
         Case{"optimizer: {lr: .nan}\n",

@@ -51,6 +51,8 @@ TEST(ConfigEvaluation, KeysWithoutEffectSayWhy) {
 TEST(ConfigEvaluation, AloneItNeedsNoTrainingDataAndKnowsNoBackward) {
   const std::string only = "training: {max_steps: 0}\nevaluation: {path: x, every_steps: 1}\n";
   EXPECT_EQ(refusal(only), "accepted");
+  EXPECT_EQ(accepted("training: {max_steps: 0}\nevaluation: {path: x}\n").evaluation.every_steps, 1)
+      << "once";
   const Config checkpointed =
       accepted(only + "activation_checkpointing: {mode: full, cpu_checkpointing: true, verify: true}");
   for (const char* key : {"mode", "cpu_checkpointing", "verify"})

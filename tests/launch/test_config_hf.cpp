@@ -8,6 +8,7 @@
 
 #include "engine/io/json.h"
 #include "launch/config/hf_config.h"
+#include "tests/engine/temporary_folder.h"
 #include "tests/launch/config_test_support.h"
 
 namespace recollect::test::config_hf_test {
@@ -95,6 +96,32 @@ TEST_F(HFConfig, RefusesTheFileOfAnotherType) {
     const std::string problems = refusal(kLeast + "model:\n  type: llama\n  config: " + path_, {});
     EXPECT_EQ(problems, path_ + ": model_type is " + type + ", and model.type is llama");
   }
+}
+
+// models--OWNER--NAME, whose snapshots hold links to blobs.
+TEST_F(HFConfig, IsFoundInTheHubsCache) {
+  namespace fs = std::filesystem;
+  const test::TemporaryFolder cache;
+  const std::string model = cache.file("models--owner--name");
+  for (const char* commit : {"c1", "c2"}) fs::create_directories(model + "/snapshots/" + commit);
+  fs::create_directories(model + "/blobs");
+  fs::create_directories(model + "/refs");
+  cache.write("models--owner--name/blobs/b", R"({"model_type": "gpt2", "n_layer": 3})");
+  for (const char* commit : {"c1", "c2"})
+    fs::create_symlink("../../blobs/b", model + "/snapshots/" + commit + "/config.json");
+  const auto read = [&](const std::string& path) {
+    return accepted(kLeast + "model: {pretrained: " + path + "}\n");
+  };
+  EXPECT_EQ(refusal(kLeast + "model: {pretrained: " + model + "}\n"),
+            "c.yaml:2:21: model.pretrained: " + model +
+                " has several snapshots, and refs/main names none of them; write one: " + model +
+                "/snapshots/c1");
+  cache.write("models--owner--name/refs/main", "c2\n");
+  EXPECT_EQ(read(model).model.pretrained, model + "/snapshots/c2");
+  EXPECT_EQ(read(model).model.values.integer("n_layer"), 3);
+  EXPECT_EQ(read(model + "/snapshots/c1").model.pretrained, model + "/snapshots/c1");
+  fs::remove_all(model + "/snapshots/c2");
+  EXPECT_EQ(read(model).model.pretrained, model + "/snapshots/c1");
 }
 
 TEST_F(HFConfig, RefusesWhatItCannotBe) {

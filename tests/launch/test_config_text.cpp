@@ -92,6 +92,17 @@ TEST(ConfigText, IsOneLineThatCanBeShown) {
             "command line: output_dir=a\\x0ab: output_dir: 'a\\x0ab' has characters that cannot be shown");
 }
 
+// What begins like a list and goes on is a name.
+TEST(ConfigText, AWordMayBeginLikeAList) {
+  using Names = std::vector<std::string>;
+  for (const auto& [word, names] : {std::pair<const char*, Names>{"[a].txt", {"[a].txt"}},
+                                    {"[a]/[b].txt", {"[a]/[b].txt"}},
+                                    {"[a, b]", {"a", "b"}},
+                                    {"[\"[a].txt\", b]", {"[a].txt", "b"}}})
+    EXPECT_EQ(accepted("data: {path: x}\n", {std::string("data.path=") + word}).data.path, names);
+  EXPECT_NE(refusal("data: {path: x}\n", {"data.path=[a"}), "accepted");
+}
+
 TEST(ConfigDump, ListsEveryKeyAndReadsBack) {
   Config c = accepted(
       R"(

@@ -83,6 +83,9 @@ TEST(Texts, OfAModelThatWasThereHaveItsTokenizer) {
 }
 
 TEST(Texts, WithoutThemTheirKeysHaveNoEffect) {
+  EXPECT_EQ(
+      refusal(bert("sequence_classification", "format: csv, labels: [a, a], columns: {text: t, label: l}")),
+      "c.yaml:3:52: data.labels: two classes are called a");
   EXPECT_EQ(refusal("data: {format: tokens, path: x, tokenizer: t, columns: {text: a}}\n"),
             "c.yaml:1:44: data.tokenizer has no effect with data.format tokens: it holds no texts, and no "
             "tokens of which a model is saved\n"

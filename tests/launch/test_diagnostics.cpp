@@ -52,6 +52,18 @@ TEST(Diagnostics, AClosedOutputIsNoFileOfTheRun) {
   }
 }
 
+// So small a stack is said, as long as the program starts at all.
+TEST(Diagnostics, ASmallStackIsNamed) {
+  const Workplace place;
+  const Finished run =
+      Process(shell("ulimit -s 300; exec " + recollect_binary() + " train c.yaml"), place.folder().path())
+          .wait(Workplace::kBound);
+  EXPECT_EQ(run.status, 5);
+  EXPECT_EQ(run.err,
+            "recollect: a thread's stack may have 300 KiB here, and this program needs 512\n"
+            "  raise the limit: ulimit -s 8192\n");
+}
+
 TEST(Diagnostics, NobodyNeedsToReadOnOrHaveRoom) {
   const Workplace place;
   const std::string train = recollect_binary() + " train c.yaml training.max_steps=30 ";

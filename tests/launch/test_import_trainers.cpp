@@ -157,6 +157,7 @@ lora_r: 16
 lora_alpha: 32
 lora_dropout: 0.05
 lora_target_linear: true
+lora_layers_to_transform: [0, 2]
 sequence_len: 256
 sample_packing: true
 wandb_project:
@@ -184,6 +185,7 @@ TEST(ImportTrainers, AxolotlsYaml) {
   const Keys expected{{"lora.rank", "16"},
                       {"lora.alpha", "32"},
                       {"lora.targets", "[all-linear]"},
+                      {"lora.layers_to_transform", "[0, 2]"},
                       {"data.sequence_length", "256"},
                       {"data.packing", "within"},
                       {"data.path", "[/data/a.jsonl]"},

@@ -122,6 +122,13 @@ class Installed(unittest.TestCase):
         with self.assertRaises(self.recollect.StorageError):
             self.train({"output_dir": "/proc/none"}).wait()
 
+    def test_errors_begin_with_the_error(self):
+        for said, message in (("recollect: a warning\nrecollect: step 2: loss nan\n  a hint\n", "step 2: loss nan\n  a hint"),
+                              ("recollect: a warning\nrecollect: rank 1: no room\nrecollect: rank 0: peer lost\n",
+                               "rank 1: no room\nrecollect: rank 0: peer lost"),
+                              ("c.yaml:1:1: wrong\n", "c.yaml:1:1: wrong"), ("", "recollect ended with exit code 7")):
+            self.assertEqual(self.recollect._program.error_of(7, said).message, message)
+
     def test_errors_name_the_mapping(self):
         for change, where in (({"training": {"max_stps": 3}}, "training.max_stps: unknown key"),
                               ({"data": {"format": "jsonl", "path": "none.jsonl", "sequence_length": 8}},

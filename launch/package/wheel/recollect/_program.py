@@ -85,10 +85,17 @@ def version() -> str:
         return run(["--version"]).split()[1].rstrip(",")
 
 
+def _error_in(said: str) -> str:
+    """What a program that has failed says last, without the warnings before it; of several ranks what each says."""
+    texts = re.split(r"(?m)^(?=recollect: )", said)
+    of_ranks = [number for number, text in enumerate(texts) if re.match(r"recollect: rank \d+: ", text)]
+    return "".join(texts[of_ranks[0] if of_ranks else -1:])
+
+
 def error_of(status: int, said: str) -> RecollectError:
     """Of a process's status as `subprocess` has it, where a signal counts as minus its number."""
     code = 128 - status if status < 0 else status
-    message = said.strip()
+    message = _error_in(said).strip()
     if message.startswith("recollect: "):
         message = message[len("recollect: "):]
     return _ERRORS.get(code, RecollectError)(code, message or f"recollect ended with exit code {code}")
