@@ -23,14 +23,16 @@ struct LowRank {
 class Merge {
  public:
   Merge(const Model& model, const LoraSettings& settings, const SafetensorsSet& base,
-        const SafetensorsSet& adapters, const std::string& path)
+        const SafetensorsSet& adapters, const std::string& path, uint64_t most)
       : model_(model),
         rules_(settings, model.files),
         base_(base),
         adapters_(adapters),
         in_base_(find_tensors(model, base)),
         in_adapters_(find_adapter_tensors(model, adapters)),
-        file_(path) {}
+        file_(path) {
+    file_.split_at(most);
+  }
 
   void run() {
     declare();
@@ -127,8 +129,8 @@ class Merge {
 }  // namespace
 
 void merge_adapters(const Model& model, const LoraSettings& settings, const SafetensorsSet& base,
-                    const SafetensorsSet& adapters, const std::string& path) {
-  Merge(model, settings, base, adapters, path).run();
+                    const SafetensorsSet& adapters, const std::string& path, uint64_t most) {
+  Merge(model, settings, base, adapters, path, most).run();
 }
 
 uint64_t merged_bytes(const Model& model, std::size_t number_bytes) {

@@ -49,8 +49,8 @@ class Weights {
 
   // The parameters in f64 or f32, those that are frozen in the compute dtype, by their names in files; of a model with
   // adapters these alone, and what is trained with them, as PEFT calls them. A file whose space is claimed and which is
-  // empty still. Error kStorage.
-  std::unique_ptr<SafetensorsWriter> begin_file(const std::string& path) const;
+  // empty still. `most`: of more bytes there are several files (SafetensorsWriter::split_at). Error kStorage.
+  std::unique_ptr<SafetensorsWriter> begin_file(const std::string& path, uint64_t most = 0) const;
   // Collective. Fills and finishes the file, which is rank 0's and null elsewhere. While the disk works all
   // ranks hear of it, however long it takes. Where it fails, all return so: rank 0 with the reason, and
   // nothing has taken the file's name.
@@ -72,7 +72,7 @@ class Weights {
     bool divided_value = false, divided_master = false, divided_gradient = false;
     const SharedTensor& saved(bool gradients) const { return gradients ? gradient : kept; }
   };
-  std::unique_ptr<SafetensorsWriter> declare(const std::string& path, bool gradients) const;
+  std::unique_ptr<SafetensorsWriter> declare(const std::string& path, bool gradients, uint64_t most) const;
   // Whether one of its places is f64.
   bool is_wide(std::size_t index) const;
   // A parameter's rows by `fill`, which can make floats and doubles; by one that makes T, which are doubles where it is wide.

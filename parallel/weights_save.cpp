@@ -293,8 +293,10 @@ Weights::Weights(const Model& model, const Graph& graph, const ProgramMemory& me
   }
 }
 
-std::unique_ptr<SafetensorsWriter> Weights::declare(const std::string& path, bool gradients) const {
+std::unique_ptr<SafetensorsWriter> Weights::declare(const std::string& path, bool gradients,
+                                                    uint64_t most) const {
   auto file = std::make_unique<SafetensorsWriter>(path);
+  file->split_at(most);
   const bool as_adapters = !gradients && has_adapters(model_.parameters);
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     const Parameter& p = model_.parameters[i];
@@ -308,8 +310,8 @@ std::unique_ptr<SafetensorsWriter> Weights::declare(const std::string& path, boo
   return file;
 }
 
-std::unique_ptr<SafetensorsWriter> Weights::begin_file(const std::string& path) const {
-  return declare(path, false);
+std::unique_ptr<SafetensorsWriter> Weights::begin_file(const std::string& path, uint64_t most) const {
+  return declare(path, false, most);
 }
 
 std::optional<Error> Weights::save(SafetensorsWriter* file) const {
@@ -318,7 +320,7 @@ std::optional<Error> Weights::save(SafetensorsWriter* file) const {
 
 void Weights::save_gradients(const std::string& path, double loss_scale) const {
   std::unique_ptr<SafetensorsWriter> file;
-  if (mesh_.world().rank() == 0) file = declare(path, true);
+  if (mesh_.world().rank() == 0) file = declare(path, true, 0);
   const std::optional<Error> failed = Saving(*this, file.get(), true, loss_scale).carry_out();
   if (failed && file) throw *failed;
 }

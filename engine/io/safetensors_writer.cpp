@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <filesystem>
 #include <utility>
 
 #include "engine/core/error.h"
@@ -14,6 +15,8 @@
 
 namespace recollect {
 namespace {
+
+constexpr std::string_view kExtension = ".safetensors";
 
 template <typename Stored, typename T>
 void round_to(const T* values, std::byte* out, std::size_t count) {
@@ -48,7 +51,7 @@ SafetensorsWriter::SafetensorsWriter(std::string path, std::map<std::string, std
     : path_(std::move(path)), metadata_(std::move(metadata)) {}
 
 std::size_t SafetensorsWriter::declare(const std::string& name, DType dtype, std::vector<int64_t> shape) {
-  require(!file_, "declare() after the first write");
+  require(!has_begun_, "declare() after the first write");
   require(name != "__metadata__", "a tensor cannot be called __metadata__");
   uint64_t bytes = size_of(dtype);
   bool overflow = shape.size() > kMaxSafetensorsRank;
@@ -63,17 +66,49 @@ std::size_t SafetensorsWriter::declare(const std::string& name, DType dtype, std
 }
 
 void SafetensorsWriter::begin() {
-  if (file_) return;
+  if (has_begun_) return;
   lay_out();
-  ReplacementFile file(path_);
-  file.reserve(total_);
-  file_.emplace(std::move(file));
+  for (Part& part : parts_) {
+    ReplacementFile file(part.path);
+    file.reserve(part.total);
+    part.file.emplace(std::move(file));
+  }
+  if (parts_.size() > 1) {
+    const std::string text = index_text();
+    ReplacementFile file(index_path());
+    file.reserve(text.size());
+    file.write_at(0, std::as_bytes(std::span(text)));
+    index_file_.emplace(std::move(file));
+  }
+  has_begun_ = true;
+}
+
+// In the order of declaration, a new file where the next tensor would be too much.
+void SafetensorsWriter::divide() {
+  uint64_t filled = 0;
+  std::size_t part = 0;
+  for (Slot& slot : slots_) {
+    if (most_ > 0 && filled > 0 && filled + slot.bytes > most_) ++part, filled = 0;
+    slot.part = part;
+    filled += slot.bytes;
+  }
+  parts_ = std::vector<Part>(part + 1);
+  const std::string_view stem = std::string_view(path_).substr(0, path_.rfind(kExtension));
+  for (std::size_t i = 0; i < parts_.size(); ++i)
+    parts_[i].path =
+        part == 0 ? path_ : fmt::format("{}-{:05}-of-{:05}{}", stem, i + 1, parts_.size(), kExtension);
 }
 
 void SafetensorsWriter::lay_out() {
+  divide();
+  for (std::size_t part = 0; part < parts_.size(); ++part) lay_out(part);
+}
+
+void SafetensorsWriter::lay_out(std::size_t part) {
   // Wide elements first: every tensor is then aligned to its own element.
   std::vector<Slot*> order;
-  for (Slot& slot : slots_) order.push_back(&slot);
+  for (Slot& slot : slots_)
+    if (slot.part == part) order.push_back(&slot);
   std::stable_sort(order.begin(), order.end(),
                    [](const Slot* a, const Slot* b) { return size_of(a->dtype) > size_of(b->dtype); });
   std::string text;
@@ -89,15 +124,52 @@ void SafetensorsWriter::lay_out() {
                           safetensors_name_of(slot->dtype), fmt::join(slot->shape, ","), slot->begin, end);
     }
   } catch (const nlohmann::json::exception&) {
-    throw Error(ExitCode::kInternal, fmt::format("a tensor name for {} is not valid UTF-8", path_));
+    throw Error(ExitCode::kInternal,
+                fmt::format("a tensor name for {} is not valid UTF-8", parts_[part].path));
   }
   text += "}";
   text.resize((text.size() + 7) / 8 * 8, ' ');
   const uint64_t length = text.size();
   require(length <= kMaxSafetensorsHeader, "too many tensors for one safetensors file");
   for (Slot* slot : order) slot->begin += 8 + length;
-  require(!__builtin_add_overflow(end, 8 + length, &total_), "the file would not fit 64 bits");
-  header_ = std::move(text);
+  require(!__builtin_add_overflow(end, 8 + length, &parts_[part].total), "the file would not fit 64 bits");
+  parts_[part].header = std::move(text);
+}
+
+std::string SafetensorsWriter::index_text() const {
+  uint64_t bytes = 0, numbers = 0;
+  nlohmann::json map = nlohmann::json::object();
+  for (const Slot& slot : slots_) {
+    bytes += slot.bytes;
+    numbers += slot.bytes / size_of(slot.dtype);
+    const std::string& path = parts_[slot.part].path;
+    map[slot.name] = path.substr(path.rfind('/') + 1);
+  }
+  const nlohmann::json index = {{"metadata", {{"total_parameters", numbers}, {"total_size", bytes}}},
+                                {"weight_map", std::move(map)}};
+  return index.dump(2) + "\n";
+}
+
+void SafetensorsWriter::spare_newcomers() {
+  for (Part& part : parts_) part.file.value().spare_newcomers();
+  if (index_file_) index_file_->spare_newcomers();
+}
+
+void SafetensorsWriter::remove_others() const {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  if (parts_.size() > 1)
+    fs::remove(path_, ignored);
+  else
+    fs::remove(index_path(), ignored);
+  const fs::path folder = fs::path(path_).parent_path();
+  for (fs::directory_iterator entry(folder.empty() ? "." : folder, ignored), end; !ignored && entry != end;
+       entry.increment(ignored)) {
+    const fs::path name = entry->path().filename();
+    const bool ours = std::any_of(parts_.begin(), parts_.end(),
+                                  [&](const Part& part) { return fs::path(part.path).filename() == name; });
+    if (!ours && is_part_of_model(name.string())) fs::remove(entry->path(), ignored);
+  }
 }
 
 SafetensorsWriter::Slot& SafetensorsWriter::slot_of(std::string_view name) {
@@ -116,7 +188,7 @@ void SafetensorsWriter::write_at(std::size_t index, uint64_t offset, std::span<c
   Slot& slot = slots_.at(index);
   if (offset > slot.bytes || bytes.size() > slot.bytes - offset || bytes.size() > slot.bytes - slot.written)
     require(false, fmt::format("too many bytes for tensor {}", escaped_name(slot.name)));
-  file_->write_at(slot.begin + offset, bytes);
+  parts_[slot.part].file->write_at(slot.begin + offset, bytes);
   slot.written += bytes.size();
 }
 
@@ -136,11 +208,13 @@ void SafetensorsWriter::write_converted(std::string_view name, const T* values, 
 template void SafetensorsWriter::write_converted(std::string_view, const float*, std::size_t);
 template void SafetensorsWriter::write_converted(std::string_view, const double*, std::size_t);
 
-std::string SafetensorsWriter::head() const {
-  const uint64_t length = header_.size();
+std::string SafetensorsWriter::head() const { return head_of(parts_.front()); }
+
+std::string SafetensorsWriter::head_of(const Part& part) {
+  const uint64_t length = part.header.size();
   std::string head(sizeof(length), '\0');
   std::memcpy(head.data(), &length, sizeof(length));
-  return head + header_;
+  return head + part.header;
 }
 
 void SafetensorsWriter::finish() {
@@ -149,9 +223,23 @@ void SafetensorsWriter::finish() {
     if (slot.written != slot.bytes)
       require(false, fmt::format("tensor {} is incomplete: {} of {} bytes", escaped_name(slot.name),
                                  slot.written, slot.bytes));
-  const std::string begin = head();
-  file_->write_at(0, std::as_bytes(std::span(begin)));
-  file_->commit();
+  // An index of earlier files would be one of some of each.
+  std::error_code ignored;
+  if (index_file_) std::filesystem::remove(index_path(), ignored);
+  for (Part& part : parts_) {
+    const std::string begin = head_of(part);
+    part.file->write_at(0, std::as_bytes(std::span(begin)));
+    part.file->commit();
+  }
+  if (index_file_) index_file_->commit();
+  if (most_ > 0) remove_others();
+}
+
+bool is_part_of_model(std::string_view name) {
+  constexpr std::string_view kPattern = "model-#####-of-#####.safetensors";
+  return std::equal(name.begin(), name.end(), kPattern.begin(), kPattern.end(), [](char c, char pattern) {
+    return pattern == '#' ? c >= '0' && c <= '9' : c == pattern;
+  });
 }
 
 }  // namespace recollect

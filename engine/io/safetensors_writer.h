@@ -1,6 +1,6 @@
-// Writes one safetensors file: declare every tensor, then stream the data, then finish. All space is claimed
-// before the first byte is written; the file appears under its name complete or not at all, even over a file
-// that is mapped.
+// Writes one safetensors file, or several with an index: declare every tensor, then stream the data, then finish. All space is
+// claimed before the first byte is written; the file appears under its name complete or not at all, even over a file that is
+// mapped. Several appear one by one, and their index behind them.
 #pragma once
 
 #include <cstddef>
@@ -24,6 +24,10 @@ class SafetensorsWriter {
                              std::map<std::string, std::string> metadata = {{"format", "pt"}});
   virtual ~SafetensorsWriter() = default;  // tests make files that are slow, or fail
 
+  // Tensors of more bytes than that together go into several files, as save_pretrained writes them: of model.safetensors
+  // model-00001-of-00002.safetensors and so on, and model.safetensors.index.json. A larger tensor has a file of its own.
+  // finish() removes what the other form has left under these names. 0: one file. Only before begin().
+  void split_at(uint64_t bytes) { most_ = bytes; }
   // Names are valid UTF-8, unique and not "__metadata__" (else kInternal). Only before the first write.
   // Returns how many were declared before.
   std::size_t declare(const std::string& name, DType dtype, std::vector<int64_t> shape);
@@ -43,15 +47,15 @@ class SafetensorsWriter {
   void write_converted(std::string_view name, const T* values, std::size_t count);
 
   // As ReplacementFile's; only once it has begun.
-  void spare_newcomers() { file_.value().spare_newcomers(); }
+  void spare_newcomers();
   // Every declared tensor must be complete (else kInternal). Errors: kStorage.
   virtual void finish();
 
   const std::string& path() const { return path_; }
-  // What stands before the tensors' bytes, once it is laid out. Tensors of wider elements come first, and else the
+  // What stands before the tensors' bytes of one file, once it is laid out. Tensors of wider elements come first, and else the
   // one that was declared first.
   std::string head() const;
-  uint64_t bytes() const { return total_; }  // of the whole file, likewise
+  uint64_t bytes() const { return parts_.front().total; }  // of the whole file, likewise
 
  private:
   struct Slot {
@@ -59,19 +63,36 @@ class SafetensorsWriter {
     DType dtype;
     std::vector<int64_t> shape;
     uint64_t bytes = 0;
+    std::size_t part = 0;
     uint64_t begin = 0;  // in the file
     uint64_t written = 0;
   };
+  struct Part {
+    std::string path, header;  // which is written last, whatever has become of the file meanwhile
+    uint64_t total = 0;
+    std::optional<ReplacementFile> file;
+  };
 
   Slot& slot_of(std::string_view name);
+  void divide();
+  void lay_out(std::size_t part);
+  static std::string head_of(const Part& part);
+  std::string index_path() const { return path_ + ".index.json"; }
+  std::string index_text() const;
+  // Files of the form that this is not.
+  void remove_others() const;
 
   std::string path_;
   std::map<std::string, std::string> metadata_;
   std::vector<Slot> slots_;
   std::map<std::string, std::size_t, std::less<>> index_;
-  std::optional<ReplacementFile> file_;
-  std::string header_;  // is written last, whatever has become of the file meanwhile
-  uint64_t total_ = 0;
+  uint64_t most_ = 0;
+  std::vector<Part> parts_;
+  std::optional<ReplacementFile> index_file_;
+  bool has_begun_ = false;
 };
+
+// Whether it is called as one of several files of a model: model-00001-of-00002.safetensors.
+bool is_part_of_model(std::string_view name);
 
 }  // namespace recollect

@@ -260,8 +260,9 @@ struct Config {
   };
 
   struct Checkpoint {
-    bool save_model = false;       // model.safetensors and config.json at the end
-    bool save_best_model = false;  // the same of the best evaluation, in output_dir/best_model
+    bool save_model = false;                 // model.safetensors and config.json at the end
+    bool save_best_model = false;            // the same of the best evaluation, in output_dir/best_model
+    int64_t max_shard_size = 5'000'000'000;  // bytes of tensors in one file; 0: all
   };
 
   struct Snapshot {

@@ -71,6 +71,9 @@ void add_saving(std::vector<ConfigKey>& keys) {
              "write model.safetensors and config.json at the end");
   checkpoint("save_best_model", &Config::Checkpoint::save_best_model, any(),
              "write those of the best evaluation to output_dir/best_model, beside those of the end");
+  checkpoint(
+      "max_shard_size", &Config::Checkpoint::max_shard_size, byte_size(),
+      "bytes of tensors in one file: a larger model is several files and an index of them; 0: one file");
   using S = Config::Snapshot;
   const Adder<S> snapshot(keys, "snapshot", &Config::snapshot, kNothing);
   snapshot("every_steps", &S::every_steps, between(0, kMaxCount),

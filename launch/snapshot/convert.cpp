@@ -124,7 +124,7 @@ std::string convert_to_hugging_face(const Conversion& conversion, std::optional<
   write_hugging_face(snapshot, run, dtype, folder.path());
   folder.commit();
   return fmt::format("wrote {0}{1} and {0}{2}: step {3}\n", printable(conversion.destination),
-                     saved_weights_file(run.config), saved_description_file(run.config),
+                     weights_in(conversion.destination, run.config), saved_description_file(run.config),
                      snapshot.manifest().progress.step);
 }
 

@@ -14,6 +14,7 @@
 #include "engine/core/error.h"
 #include "engine/core/printable.h"
 #include "engine/io/descriptor.h"
+#include "engine/io/safetensors_writer.h"
 
 namespace recollect {
 
@@ -44,7 +45,8 @@ std::vector<std::string> strangers_in(const std::string& folder,
   std::error_code error, ignored;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
     const std::string name = entry->path().filename().string();
-    const bool known = std::find(replaceable.begin(), replaceable.end(), name) != replaceable.end();
+    const bool known = std::find(replaceable.begin(), replaceable.end(), name) != replaceable.end() ||
+                       is_part_of_model(name);
     if (!known || !entry->is_regular_file(ignored)) names.push_back(name);
   }
   if (error) folder_error("read the folder", folder, error.value());

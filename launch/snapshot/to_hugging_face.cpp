@@ -90,8 +90,9 @@ struct FileTensorOf {
 class ModelWriter {
  public:
   ModelWriter(SnapshotReader& snapshot, const Model& model, std::optional<DType> dtype,
-              const std::string& path)
+              const std::string& path, uint64_t most)
       : snapshot_(snapshot), file_(path) {
+    file_.split_at(most);
     const bool adapted = has_adapters(model.parameters);
     for (const Parameter& p : model.parameters)
       for (const Parameter::FileTensor& tensor : p.file_tensors()) {
@@ -165,7 +166,7 @@ void write_hugging_face(SnapshotReader& snapshot, const SavedRun& run, std::opti
   const Config& config = run.config;
   const Companions companions(config);
   const ModelGraph built = model_of_layout(config, {});
-  ModelWriter(snapshot, built.model, dtype, folder + saved_weights_file(config)).write();
+  ModelWriter(snapshot, built.model, dtype, folder + saved_weights_file(config), shard_bytes(config)).write();
   const DType kept = config.training.precision == Precision::kFP64 ? DType::kF64 : DType::kF32;
   write_text_file(folder + saved_description_file(config),
                   config.lora.rank > 0 ? adapter_description(config, built.model)
@@ -178,7 +179,7 @@ void write_hugging_face(SnapshotReader& snapshot, const SavedRun& run, std::opti
 const std::vector<std::string>& hugging_face_files() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> all = {"adapter_config.json", "adapter_model.safetensors", "config.json",
-                                    "model.safetensors"};
+                                    "model.safetensors", "model.safetensors.index.json"};
     all.insert(all.end(), companion_names().begin(), companion_names().end());
     return all;
   }();

@@ -66,7 +66,7 @@ void BestModel::after_evaluation(const EvaluationResult& result) {
   std::unique_ptr<SafetensorsWriter> file;
   if (first) try {
       if (!has_companions_) write_description(config_, session_, *companions_, folder_).commit();
-      file = session_.weights().begin_file(folder_ + saved_weights_file(config_));
+      file = session_.weights().begin_file(folder_ + saved_weights_file(config_), shard_bytes(config_));
     } catch (const Error& error) {
       refused = error;
     }

@@ -10,6 +10,7 @@
 
 #include "engine/core/error.h"
 #include "engine/io/folders.h"
+#include "engine/io/safetensors_writer.h"
 #include "engine/io/standard_output.h"
 
 namespace recollect {
@@ -70,7 +71,7 @@ void check_link(const std::string& path) {
 }  // namespace
 
 bool is_of_a_run(std::string_view name) {
-  constexpr std::array<std::string_view, 14> kNames = {"adapter_config.json",
+  constexpr std::array<std::string_view, 15> kNames = {"adapter_config.json",
                                                        "adapter_model.safetensors",
                                                        "best_model",
                                                        "config.json",
@@ -79,12 +80,13 @@ bool is_of_a_run(std::string_view name) {
                                                        "merged",
                                                        "metrics.jsonl",
                                                        "model.safetensors",
+                                                       "model.safetensors.index.json",
                                                        "plan.yaml",
                                                        "report.html",
                                                        "snapshots",
                                                        "tensorboard",
                                                        "train_results.json"};
-  return std::find(kNames.begin(), kNames.end(), name) != kNames.end() ||
+  return std::find(kNames.begin(), kNames.end(), name) != kNames.end() || is_part_of_model(name) ||
          ((name.starts_with("memory.rank") || name.starts_with("trace.rank") ||
            name.starts_with("live.rank") || name.starts_with("status.")) &&
           name.ends_with(".json"));
@@ -103,7 +105,8 @@ std::vector<std::string> files_of_a_run(const std::string& folder) {
     throw Error(ExitCode::kStorage, fmt::format("cannot read the folder {}: {}", folder, error.message()),
                 "output_dir must be a folder that can be made and written");
   if (std::any_of(found.begin(), found.end(), [](const std::string& name) {
-        return name == "model.safetensors" || name == "adapter_model.safetensors";
+        return name == "model.safetensors" || name == "model.safetensors.index.json" ||
+               name == "adapter_model.safetensors";
       }))
     found.insert(found.end(), beside.begin(), beside.end());
   // Where there was no run these are somebody else's, from which one may go on.

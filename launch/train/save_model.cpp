@@ -51,6 +51,16 @@ std::string saved_weights_file(const Config& config) {
   return config.lora.rank > 0 ? kAdapterFile : kModelFile;
 }
 
+std::string weights_in(const std::string& folder, const Config& config) {
+  const std::string file = saved_weights_file(config), index = file + ".index.json";
+  std::error_code error;
+  return fs::exists(folder + index, error) && !fs::exists(folder + file, error) ? index : file;
+}
+
+uint64_t shard_bytes(const Config& config) {
+  return config.lora.rank > 0 ? 0 : static_cast<uint64_t>(config.checkpoint.max_shard_size);
+}
+
 std::string saved_description_file(const Config& config) {
   return config.lora.rank > 0 ? kAdapterConfig : "/config.json";
 }
@@ -80,7 +90,7 @@ void check_companions(const Config& config) {
 ModelSave::ModelSave(const Config& config, const Session& session) : config_(config), session_(session) {
   if (!config.checkpoint.save_model || session.mesh().world().rank() != 0) return;
   companions_.emplace(config);
-  file_ = session.weights().begin_file(config.output_dir + saved_weights_file(config));
+  file_ = session.weights().begin_file(config.output_dir + saved_weights_file(config), shard_bytes(config));
   description_.emplace(write_description(config, session, *companions_, config.output_dir));
   if (config.overwrite) return;
   file_->spare_newcomers();
@@ -122,7 +132,7 @@ std::optional<Error> ModelSave::save_elsewhere(const std::string& around) {
   std::string folder;
   if (session_.mesh().world().rank() == 0) try {
       folder = make_rescue_folder(around, config_.output_dir);
-      file = session_.weights().begin_file(folder + saved_weights_file(config_));
+      file = session_.weights().begin_file(folder + saved_weights_file(config_), shard_bytes(config_));
       write_description(config_, session_, *companions_, folder).commit();
     } catch (const Error& error) {
       failed = error;
@@ -147,13 +157,13 @@ void ModelSave::merge() const {
   write_text_file(folder + "/config.json", model_description(config_, session_, *companions_));
   merge_adapters(session_.training_program().model, lora_settings(config_),
                  SafetensorsSet(config_.model.pretrained), SafetensorsSet(config_.output_dir + kAdapterFile),
-                 folder + kModelFile);
+                 folder + kModelFile, static_cast<uint64_t>(config_.checkpoint.max_shard_size));
   companions_->write(folder);
   say("{}, and merged them into {}\n", saved_text(), folder);
 }
 
 std::string ModelSave::saved_text() const {
-  return fmt::format("saved {0}{1} and {0}{2}", config_.output_dir, saved_weights_file(config_),
+  return fmt::format("saved {0}{1} and {0}{2}", config_.output_dir, weights_in(config_.output_dir, config_),
                      saved_description_file(config_));
 }
 

@@ -13,13 +13,17 @@
 namespace recollect {
 
 inline constexpr const char* kModelFile = "/model.safetensors";
-inline constexpr const char* kMergedFolder = "/merged";         // in output_dir
+inline constexpr const char* kMergedFolder = "/merged";  // in output_dir
 
 // Error kInput where the tokenizer of token files has more tokens than the model.
 void check_companions(const Config& config);
 // The files of what is saved, "/model.safetensors" and "/config.json": those of the model that is trained, or of its
 // adapters.
 std::string saved_weights_file(const Config& config);
+// Of a folder where they are saved: that file, or the index of several.
+std::string weights_in(const std::string& folder, const Config& config);
+// Above which it is several files; 0: never, of adapters.
+uint64_t shard_bytes(const Config& config);
 std::string saved_description_file(const Config& config);
 // The second, without its name yet. Error kStorage.
 ReplacementFile write_description(const Config& config, const Session& session, const Companions& companions,

@@ -3,7 +3,9 @@
 #include <signal.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -69,6 +71,65 @@ TEST(SafetensorsWriter, ReadsBackWhatWasWritten) {
   const std::string whole = TemporaryFolder::read(path);
   EXPECT_EQ(std::memcmp(whole.data() + file.at("ids").offset, ids.data(), 16), 0);
   EXPECT_EQ(file.at("none").elements(), 0);
+}
+
+TEST(SafetensorsWriter, ManyBytesAreSeveralFilesAndAnIndex) {
+  const TemporaryFolder folder;
+  const auto save = [&](uint64_t most, float first) {
+    SafetensorsWriter writer(folder.file("model.safetensors"));
+    writer.split_at(most);
+    for (const auto& [name, size] : {std::pair("a", 8), {"b", 8}, {"large", 20}, {"last", 1}})
+      writer.declare(name, DType::kF32, {size});
+    for (const auto& [name, size] : {std::pair("last", 1), {"a", 8}, {"large", 20}, {"b", 8}}) {
+      const std::vector<float> values(static_cast<std::size_t>(size), first++);
+      writer.write(name, std::as_bytes(std::span(values)));
+    }
+    writer.finish();
+  };
+  const auto names = [&] {
+    std::vector<std::string> found;
+    for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
+      found.push_back(entry.path().filename().string());
+    std::sort(found.begin(), found.end());
+    return found;
+  };
+  using Names = std::vector<std::string>;
+  const Names one = {"model.safetensors"},
+              three = {"model-00001-of-00003.safetensors", "model-00002-of-00003.safetensors",
+                       "model-00003-of-00003.safetensors", "model.safetensors.index.json"},
+              four = {"model-00001-of-00004.safetensors", "model-00002-of-00004.safetensors",
+                      "model-00003-of-00004.safetensors", "model-00004-of-00004.safetensors",
+                      "model.safetensors.index.json"};
+  float first = 1;
+  for (const auto& [most, expected] :
+       {std::pair(uint64_t{64}, three), {0, one}, {63, four}, {64, three}, {148, one}}) {
+    save(most, first);
+    if (most == 0) {  // it knows of no other form
+      for (const std::string& name : three) std::filesystem::remove(folder.file(name));
+    }
+    EXPECT_EQ(names(), expected) << most;
+    const SafetensorsSet set(folder.path());
+    std::vector<float> large(20), last(1);
+    set.read_as("large", large.data(), 0, 20);
+    set.read_as("last", last.data(), 0, 1);
+    EXPECT_EQ(large, std::vector<float>(20, first + 2)) << most;
+    EXPECT_EQ(last.front(), first) << most;
+    ++first;
+  }
+  save(64, first);
+  EXPECT_EQ(TemporaryFolder::read(folder.file("model.safetensors.index.json")), R"({
+  "metadata": {
+    "total_parameters": 37,
+    "total_size": 148
+  },
+  "weight_map": {
+    "a": "model-00001-of-00003.safetensors",
+    "b": "model-00001-of-00003.safetensors",
+    "large": "model-00002-of-00003.safetensors",
+    "last": "model-00003-of-00003.safetensors"
+  }
+}
+)");
 }
 
 TEST(SafetensorsWriter, LargePiecesAndAnEmptyFile) {

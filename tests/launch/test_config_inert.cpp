@@ -37,6 +37,10 @@ TEST(InertLengths, SayWhy) {
 INSTANTIATE_TEST_SUITE_P(
     Keys, Inert,
     ::testing::Values(
+        ConfigInertCase{
+            "checkpoint: {max_shard_size: 1MiB}",
+            "c.yaml:2:30: checkpoint.max_shard_size has no effect with checkpoint.save_model false "
+            "and checkpoint.save_best_model false: no model is saved"},
         ConfigInertCase{"optimizer: {momentum: 0.9}\n",
                         "c.yaml:2:23: optimizer.momentum has no effect with optimizer.name adamw: only sgd "
                         "and muon have momentum"},

@@ -346,6 +346,32 @@ TEST(Saving, WhatOthersDoInTheFolderDoesNotSpoilTheModel) {
   }
 }
 
+TEST(Saving, ALargeModelIsSeveralFilesThatAreReadAgain) {
+  const Workplace place;
+  const Words words = kSave + Words{"device.backend=cpu", "training.precision=fp32", "training.max_steps=1"};
+  ASSERT_EQ(place.train(words + Words{"output_dir=one"}).status, 0);
+  const Finished several = place.train(words + Words{"output_dir=several", "checkpoint.max_shard_size=2KiB"});
+  ASSERT_EQ(several.status, 0) << several.err;
+  EXPECT_NE(several.out.find("saved several/model.safetensors.index.json and"), std::string::npos)
+      << several.out;
+  EXPECT_FALSE(fs::exists(place.file("several/model.safetensors")));
+  const SafetensorsSet parts(place.file("several"));
+  for (const auto& [name, values] : read_tensors(place.file("one/model.safetensors"), "")) {
+    std::vector<double> read(values.size());
+    parts.read_as(name, read.data(), 0, parts.at(name).shape.front());
+    EXPECT_EQ(read, values) << name;
+  }
+  std::vector<std::string> next;
+  for (const char* from : {"one", "several"}) {
+    const std::string output = std::string("after_") + from;
+    ASSERT_EQ(
+        place.train(words + Words{"output_dir=" + output, std::string("model.pretrained=") + from}).status,
+        0);
+    next.push_back(TemporaryFolder::read(place.file(output + "/model.safetensors")));
+  }
+  EXPECT_TRUE(next[0] == next[1]);
+}
+
 TEST(Saving, AModelThatIsNotFiniteReplacesNoGoodOne) {
   const Workplace place;
   const Words words = kSave + Words{"device.backend=cpu", "training.precision=fp32", "training.max_steps=1"};

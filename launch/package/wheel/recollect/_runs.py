@@ -85,7 +85,8 @@ class Run:
 
     @staticmethod
     def _with_model(folder: pathlib.Path) -> pathlib.Path | None:
-        return folder if (folder / "model.safetensors").is_file() else None
+        names = ("model.safetensors", "model.safetensors.index.json")
+        return folder if any((folder / name).is_file() for name in names) else None
 
 
 def metric_of(line: str | bytes) -> Step | Evaluation:
