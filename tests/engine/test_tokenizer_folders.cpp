@@ -34,6 +34,7 @@ json result_of(const Tokenizer& tokenizer, const json& golden) {
     std::vector<uint32_t> ids;
     tokenizer.encode(text.get<std::string>(), memory, ids);
     result["texts"].push_back(ids);
+    result["decoded"].push_back(tokenizer.decode(ids, false));
   }
   tokenizer.encode(golden["pair_texts"][0].get<std::string>(), memory, first);
   tokenizer.encode(golden["pair_texts"][1].get<std::string>(), memory, second);

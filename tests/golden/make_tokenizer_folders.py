@@ -235,7 +235,8 @@ def result(folder: Path) -> dict:
 
         longest = getattr(t, "model_max_length", None)
         special = {key: getattr(t, f"{key}_token_id") for key in KEYS}
-        return {"texts": [ids(text, add_special_tokens=False) for text in TEXTS], "around": ids(PAIR[0]), "pair": ids(*PAIR),
+        return {"texts": [ids(text, add_special_tokens=False) for text in TEXTS],
+                "decoded": [t.decode(ids(text, add_special_tokens=False)) for text in TEXTS], "around": ids(PAIR[0]), "pair": ids(*PAIR),
                 "types": t(*PAIR).get("token_type_ids", [0] * len(ids(*PAIR))),
                 "windows": ids(PAIR[1], truncation=True, max_length=6, stride=1, return_overflowing_tokens=True),
                 "cut": ids(*PAIR, truncation=True, max_length=7), "size": len(known),

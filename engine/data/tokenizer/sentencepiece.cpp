@@ -332,7 +332,7 @@ nlohmann::json tokenizer_json_of_sentencepiece(const SentencePieceModel& given,
   if (model.byte_fallback) decoders.push_back({{"type", "ByteFallback"}});
   if (model.dummy_prefix || model.byte_fallback) decoders.push_back({{"type", "Fuse"}});
   if (model.dummy_prefix)
-    decoders.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
+    decoders.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1u}, {"stop", 0u}});
   return {{"version", "1.0"},
           {"added_tokens", ModelJson::array()},
           {"normalizer", {{"type", "Sequence"}, {"normalizers", normalizers}}},
