@@ -6,7 +6,6 @@
 
 #include "checkpointing/planner/dtr.h"
 #include "checkpointing/planner/ladder.h"
-#include "checkpointing/planner/layer_units.h"
 #include "checkpointing/policies.h"
 
 namespace recollect {
@@ -116,21 +115,6 @@ class Lister {
       add(draft_of(placed(plan, of_.graph, of_.saved, settings), of_.graph, of_.saved));
   }
 
-  // Mode full saves each layer's input. These plans save another value of that size in its place.
-  void add_other_cuts() {
-    const DraftPlan all = make_draft(of_.graph, of_.saved, named(CheckpointingMode::kNone, {}, of_.settings));
-    if (of_.saved.layer_inputs().size() < 2) return;
-    for (const LayerUnit& unit : make_units(of_)) {
-      if (!unit.is_cut) continue;
-      DraftPlan plan = without_inputs(of_);
-      for (std::size_t layer = 0; layer < unit.layers.size(); ++layer) unit.set(layer, true, plan);
-      for (const Replay replay : {Replay::kSegment, Replay::kNothing}) {
-        plan.replay = replay;
-        add_raised(plan, all, kRaises);
-      }
-    }
-  }
-
   std::vector<Candidate> finish() { return std::move(listed_); }
 
  private:
@@ -186,7 +170,9 @@ std::vector<Candidate> list_candidates(const Surroundings& of, const BoundMaker&
   Lister lister(of, bounds, ladder);
   constexpr uint64_t kAny = ChainBudgets::kAny;
   const Residences& r = of.residences;
-  lister.add_solved(LayerOptions(of.graph, of.saved, of.device, {}, bounds, ladder), kPoints);
+  // Where the meter knows what plans take, the front has those of the solver (layer_front.h).
+  if (!bounds.metered(save_everything(of)))
+    lister.add_solved(LayerOptions(of.graph, of.saved, of.device, {}, bounds, ladder), kPoints);
   if (r.partition || r.host || r.disk) {
     const LayerOptions layers(of.graph, of.saved, of.device, r, bounds, ladder);
     lister.add_solved(layers, kPointsElsewhere);
@@ -197,7 +183,6 @@ std::vector<Candidate> list_candidates(const Surroundings& of, const BoundMaker&
         lister.add_frontier(layers, layers.chain(), host == kAny ? kAny : host / part,
                             disk == kAny ? kAny : disk / part, kPointsWithin);
   }
-  lister.add_other_cuts();
   const std::vector<Plan> evicted = dtr_plans(of.graph, of.saved, of.device, kEvictionSteps);
   for (const Residences& in : combinations(r)) {
     lister.add_named(in);

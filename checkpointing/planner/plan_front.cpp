@@ -6,6 +6,9 @@
 #include <set>
 #include <utility>
 
+#include "checkpointing/planner/layer_front.h"
+#include "checkpointing/policies.h"
+
 namespace recollect {
 
 namespace {
@@ -33,9 +36,9 @@ PlanFront::PlanFront(const Surroundings& of, const BoundMaker& bounds, int64_t w
       units_(make_units(of)) {}
 
 PlanFront::Members::iterator PlanFront::within(double bytes) {
-  const auto after =
-      std::upper_bound(members_.begin(), members_.end(), bytes,
-                       [](double b, const Member& m) { return b < static_cast<double>(m.device); });
+  const auto after = std::upper_bound(members_.begin(), members_.end(), bytes, [](double b, const Member& m) {
+    return b < static_cast<double>(m.device);
+  });
   return after == members_.begin() ? members_.end() : std::prev(after);
 }
 
@@ -117,6 +120,26 @@ std::vector<std::vector<std::size_t>> PlanFront::layers_to_cut(uint64_t cut) con
     });
   }
   return {all.begin(), all.end()};
+}
+
+void PlanFront::add_layers() {
+  if (layers_ < 3) return;
+  LayerFront layers(of_, bounds_, units_);
+  const uint64_t all = bounds_.metered(save_everything(of_))->device;
+  const uint64_t full =
+      bounds_.metered(make_draft(of_.graph, of_.saved, {.mode = CheckpointingMode::kFull}))->device;
+  const uint64_t little = full + full / 10;
+  for (DraftPlan plan : layers.forgetful(little))
+    for (const Replay replay : {Replay::kNothing, Replay::kBisect, Replay::kBinomial}) {
+      plan.replay = replay;
+      meet(plan);
+    }
+  for (const DraftPlan& plan : layers.plans(all)) {
+    const std::optional<PlanBounds> takes = meter(plan);
+    if (takes && insert(plan, *takes) && takes->device > little)
+      within(static_cast<double>(takes->device))->is_done = true;
+  }
+  work_ -= layers.work();
 }
 
 void PlanFront::add_cuts() {
@@ -356,6 +379,7 @@ std::vector<Candidate> plans_of_front(const Surroundings& of, const BoundMaker& 
   const auto ops = static_cast<int64_t>(of.graph.ops().size());
   PlanFront front(of, bounds, std::max(kLeastWork, kWork - kWorkOfCandidate * ops * std::ssize(known)));
   front.add(known);
+  front.add_layers();
   front.add_cuts();
   front.search();
   return front.plans();

@@ -1,6 +1,8 @@
 #include "checkpointing/planner/plan_meter.h"
 
 #include <algorithm>
+#include <bit>
+#include <limits>
 #include <tuple>
 
 #include "checkpointing/binomial.h"
@@ -52,6 +54,7 @@ PlanMeter::PlanMeter(const Graph& graph, const SavedActivations& saved, const st
     of_forward_.push_back(producers_[v] < forward_ ? 1 : 0);
   }
   note_forward();
+  note_layers(graph);
 }
 
 PlanMeter::MeteredOp PlanMeter::metered(const Graph& graph, OpId id, double again, uint64_t workspace) {
@@ -110,6 +113,8 @@ void PlanMeter::note_forward() {
 
 void PlanMeter::begin(const DraftPlan& plan) {
   replay_ = plan.replay;
+  is_at_rest_ = false;
+  of_forward_ops_ = forward_;
   there_ = at_first_;
   stored_ = at_rest_;
   made_.clear(), steps_.clear(), waiting_.clear();
@@ -196,18 +201,22 @@ void PlanMeter::run_again(OpId id) {
   }
 }
 
+void PlanMeter::run_backward(OpId id) {
+  const MeteredOp& op = ops_[id];
+  for (int i = op.inputs; i < op.outputs; ++i)
+    if (there_[operands_[i]] < 0) make(operands_[i]);
+  add_step(id);
+  for (int i = op.inputs; i < op.outputs; ++i) add_item(there_[operands_[i]]);
+  for (int o = op.outputs; o < op.end; ++o) add_item(operands_[o]);
+}
+
 std::optional<PlanMeter::Reading> PlanMeter::read(const DraftPlan& plan) {
   if (has_gathers_) return {};
   begin(plan);
   for (OpId id = forward_; id < static_cast<OpId>(ops_.size()); ++id) {
-    const MeteredOp& op = ops_[id];
-    if (op.layer != layer_) enter(op.layer);
-    for (int i = op.inputs; i < op.outputs; ++i)
-      if (there_[operands_[i]] < 0) make(operands_[i]);
+    if (ops_[id].layer != layer_) enter(ops_[id].layer);
+    run_backward(id);
     if (steps_.size() >= kMostSteps) return {};
-    add_step(id);
-    for (int i = op.inputs; i < op.outputs; ++i) add_item(there_[operands_[i]]);
-    for (int o = op.outputs; o < op.end; ++o) add_item(operands_[o]);
   }
   return Reading{.again = again_, .device = peak()};
 }
@@ -246,24 +255,128 @@ uint64_t PlanMeter::handed_over(const Step& step, int number) {
   return sum;
 }
 
-uint64_t PlanMeter::peak() {
+// `now` is there before all steps.
+std::pair<uint64_t, uint64_t> PlanMeter::most_around(int first, uint64_t now) {
   const int count = static_cast<int>(steps_.size());
   steps_.push_back({kNone, static_cast<int>(item_count_)});
-  uint64_t most = peak_of_forward(), now = 0;
-  for (ValueId v : waiting_) now += bytes_[v];
+  uint64_t before = 0, most = 0;
   for (int number = 0; number < count; ++number) {
     const MeteredOp& op = ops_[steps_[number].op];
     const int end = steps_[number + 1].begin;
     for (int o = end - (op.end - op.outputs); o < end; ++o) now += stored_[items_[o]].bytes;
     const uint64_t passed = op.in_place.empty() ? 0 : handed_over(steps_[number], number);
-    most = std::max(most, now - passed + op.workspace);
+    uint64_t& peak = number < first ? before : most;
+    peak = std::max(peak, now - passed + op.workspace);
     for (int i = steps_[number].begin; i < end; ++i)
       if (Stored& item = stored_[items_[i]]; item.last == number) {
         item.last = count;  // each once
         now -= item.bytes;
       }
   }
-  return most;
+  return {before, most};
+}
+
+uint64_t PlanMeter::peak() {
+  uint64_t now = 0;
+  for (ValueId v : waiting_) now += bytes_[v];
+  return std::max(peak_of_forward(), most_around(0, now).second);
+}
+
+void PlanMeter::note_layers(const Graph& graph) {
+  backward_.resize(analysis_.layer_inputs().size());
+  layers_of_.assign(bytes_.size(), -1);
+  for (ValueId v : graph.value_ids()) layers_of_[v] = graph.value(v).layer;
+  OpId last_of_layers = kNone;
+  for (OpId id = forward_; id < static_cast<OpId>(ops_.size()); ++id)
+    if (const int layer = ops_[id].layer; layer >= 0) {
+      backward_.at(layer).push_back(id);
+      last_of_layers = id;
+    }
+  std::vector<char> counted(bytes_.size(), 0);
+  for (OpId id = forward_; id < static_cast<OpId>(ops_.size()); ++id) {
+    if (ops_[id].layer != 0 && id <= last_of_layers) continue;
+    for (int i = ops_[id].inputs; i < ops_[id].outputs; ++i)
+      if (const ValueId v = operands_[i]; of_forward_[v] && layers_of_[v] < 0 && !counted[v]++)
+        outside_of_layers_ += bytes_[v];
+  }
+}
+
+uint64_t PlanMeter::likeness(int layer) const {
+  uint64_t hash = 14695981039346656037u;
+  const auto add = [&](uint64_t part) { hash = (hash ^ part) * 1099511628211u; };
+  const auto add_op = [&](const MeteredOp& op) {
+    add(std::bit_cast<uint64_t>(op.again));
+    add(op.workspace);
+    for (int i = op.inputs; i < op.end; ++i) {
+      add(bytes_[operands_[i]]);
+      add(static_cast<uint64_t>(layers_of_[operands_[i]] == layer) + (i < op.outputs ? 2 : 0));
+    }
+  };
+  for (OpId id = 0; id < forward_; ++id)
+    if (ops_[id].layer == layer) add_op(ops_[id]);
+  for (OpId id : backward_[layer]) add_op(ops_[id]);
+  return hash;
+}
+
+PlanMeter::LayerReading PlanMeter::read_layer(const std::vector<ValueId>& saved, int layer, bool wanted,
+                                              bool forgets) {
+  if (!is_at_rest_) there_ = at_first_, stored_ = at_rest_;
+  is_at_rest_ = true;
+  replay_ = Replay::kSegment;
+  made_.clear(), steps_.clear(), waiting_.clear();
+  item_count_ = 0, of_forward_ops_ = 0;
+  layer_ = layer;
+  again_ = 0;
+  const ValueId input = analysis_.layer_inputs()[layer];
+  for (ValueId v : saved) there_[v] = v;
+  there_[input] = input;
+  const LayerReading reading = read_at_rest(layer, wanted, forgets);
+  for (std::size_t i = 0; i < item_count_; ++i)
+    if (items_[i] < values()) stored_[items_[i]] = at_rest_[items_[i]];
+  stored_.resize(bytes_.size());
+  for (ValueId v : made_) there_[v] = at_first_[v];
+  for (ValueId v : saved) there_[v] = at_first_[v];
+  there_[input] = at_first_[input];
+  return reading;
+}
+
+PlanMeter::LayerReading PlanMeter::read_at_rest(int layer, bool wanted, bool forgets) {
+  LayerReading reading;
+  const std::vector<ValueId>& inputs = analysis_.layer_inputs();
+  const ValueId input = inputs[layer];
+  const ValueId output = inputs.at(std::min<std::size_t>(layer + 1, inputs.size() - 1));
+  if (wanted && there_[output] < 0) make(output);
+  reading.passes = stored_[input].last >= 0;
+  reading.pass = again_;
+  if (forgets)
+    for (ValueId v : made_) there_[v] = at_first_[v];
+  const int own = static_cast<int>(steps_.size());
+  uint64_t now = 0;
+  for (OpId id : backward_[layer]) {
+    for (int i = ops_[id].inputs; i < ops_[id].outputs; ++i)
+      if (const ValueId v = operands_[i]; !of_forward_[v] && stored_[v].last < 0) now += bytes_[v];
+    run_backward(id);
+  }
+  reading.again = again_ - reading.pass;
+  reading.reads = stored_[input].last >= own;
+  for (ValueId v : waiting_) {
+    if (layers_of_[v] < 0) {
+      stored_[v].last = std::numeric_limits<int>::max();  // it stays, and is counted elsewhere
+      continue;
+    }
+    now += bytes_[v];
+    if (v != input) reading.held += bytes_[v];
+  }
+  if (wanted && there_[output] == output && stored_[output].last < 0) reading.held += bytes_[output];
+  for (int number = 0; number < own; ++number) {
+    const MeteredOp& op = ops_[steps_[number].op];
+    for (int i = steps_[number].begin + op.outputs - op.inputs; i < steps_[number].begin + op.end - op.inputs;
+         ++i)
+      if (stored_[items_[i]].last >= own && items_[i] != there_[output])
+        reading.passed += stored_[items_[i]].bytes;
+  }
+  std::tie(reading.on_the_way, reading.alone) = most_around(own, now);
+  return reading;
 }
 
 }  // namespace recollect

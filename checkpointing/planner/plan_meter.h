@@ -29,8 +29,25 @@ class PlanMeter {
   };
   // Nothing where a step would have too many ops, or ranks gather values again.
   std::optional<Reading> read(const DraftPlan& plan);
-  // Of the plan that was read last.
-  int64_t ops() const { return forward_ + static_cast<int64_t>(steps_.size()); }
+  // A layer by itself. Its input is there, and counted here if a layer makes it. What is made on the way to the layers after it,
+  // if these want what it ends with, is forgotten before its own backward, or not, as the replay says.
+  struct LayerReading {
+    double again = 0, pass = 0;          // seconds: for its own backward, and on that way
+    uint64_t held = 0;                   // bytes of what is saved, from forward on
+    uint64_t passed = 0;                 // of what is made on the way and waits for its own backward
+    uint64_t alone = 0;                  // at the peak of its own backward, with both
+    uint64_t on_the_way = 0;             // at the peak there, with what is saved
+    bool passes = false, reads = false;  // whether its input is wanted on the way, and by its own backward
+  };
+  // `saved`: what is saved of the layer; `wanted`: whether a layer after it wants what it ends with.
+  LayerReading read_layer(const std::vector<ValueId>& saved, int layer, bool wanted, bool forgets);
+  // Equal of layers that have the same readings, but of the first and the last one.
+  uint64_t likeness(int layer) const;
+  // What is there at each op of a layer's backward, whatever the plan: of values that no layer makes.
+  uint64_t outside_of_layers() const { return outside_of_layers_; }
+
+  // Of the plan, or the layer, that was read last.
+  int64_t ops() const { return of_forward_ops_ + static_cast<int64_t>(steps_.size()); }
   // Whether no program of a plan takes less.
   bool is_bound() const { return is_bound_; }
 
@@ -58,14 +75,19 @@ class PlanMeter {
 
   MeteredOp metered(const Graph& graph, OpId id, double again, uint64_t workspace);
   void note_forward();
+  void note_layers(const Graph& graph);
   void begin(const DraftPlan& plan);
   void enter(int layer);
   Item values() const { return static_cast<Item>(bytes_.size()); }
   void add_step(OpId id);
+  void run_backward(OpId id);
   void add_item(Item item);
   void make(ValueId v);
   void run_again(OpId id);
   uint64_t peak();
+  // The most before the step, and from it on.
+  std::pair<uint64_t, uint64_t> most_around(int first, uint64_t now);
+  LayerReading read_at_rest(int layer, bool wanted, bool forgets);
   uint64_t peak_of_forward();
   uint64_t handed_over(const Step& step, int number);
 
@@ -86,7 +108,13 @@ class PlanMeter {
   std::vector<std::vector<Handing>> handings_;
   std::vector<OpId> forward_end_;  // by value: the last op of forward that touches it
 
+  std::vector<std::vector<OpId>> backward_;  // by layer
+  std::vector<int> layers_of_;               // by value: that makes it, or -1
+  uint64_t outside_of_layers_ = 0;
+
   // Of the plan that is read.
+  bool is_at_rest_ = false;  // there_ and stored_ say that nothing is saved, nor made
+  OpId of_forward_ops_ = 0;  // that were looked at
   Replay replay_ = Replay::kSegment;
   std::vector<Item> there_;       // by value: itself, its newest clone, or -1 where it is missing
   std::vector<char> held_;        // by value: its clone outlives the layer

@@ -4,7 +4,8 @@
 Budgets: what each named mode takes and even steps (`recollect estimate --pareto`), and some drawn between the least budget and
 what mode full takes. Held against: every named mode that fits, dtr in that budget, auto in the smaller budgets, and plans made
 here by hand: in each model's own cuts (one value of a layer saved in every layer, in every second or every third one, or in all
-but a few), with each replay. Nothing is trained and nothing is measured but the planner's own processor time, so that the
+but a few), with each replay. --save FILE keeps what auto answered, and --against FILE holds auto in the same budgets against such
+answers, of another program. Nothing is trained and nothing is measured but the planner's own processor time, so that the
 figures are the same everywhere, but for that. The exit status is 1 where auto is slower than something by more than --gap.
 """
 
@@ -44,10 +45,30 @@ MODELS = {
     "llama 12": LLAMA.format(12, 64, "", 172),
 }
 RUN = """
-device: {backend: cpu, threads: 1}
-training: {micro_batch_size: 4, max_steps: 2}
-optimizer: {name: sgd, learning_rate: 1e-2}
-data: {format: random, sequence_length: 128}
+device: {{backend: cpu, threads: 1, model: {}}}
+training: {{micro_batch_size: 4, max_steps: 2}}
+optimizer: {{name: sgd, learning_rate: 1e-2}}
+data: {{format: random, sequence_length: 128}}
+"""
+# As the preset cpu, in whose place estimates show times by measured rates.
+DEVICE = """
+version: 2
+name: a cpu
+gemm_f32: 210e9
+gemm_bf16: 430e9
+gemm_f64: 1e9
+attention_f32: 130e9
+attention_bf16: 130e9
+vector_flops: 20e9
+memory_bandwidth: 15e9
+link_bandwidth: 3e9
+link_latency: 20e-6
+to_host_bandwidth: 6e9
+to_device_bandwidth: 6e9
+disk_write_bandwidth: 0.5e9
+disk_read_bandwidth: 1e9
+launch_overhead: 5e-6
+threads: 2
 """
 
 
@@ -55,7 +76,9 @@ class Model:
     def __init__(self, binary: Path, folder: Path, name: str, yaml: str) -> None:
         self.binary, self.config = binary, folder / (name.replace(" ", "") + ".yaml")
         self.plan = folder / "plan.yaml"
-        self.config.write_text(yaml + RUN, encoding="utf-8")
+        device = folder / "device.yaml"
+        device.write_text(DEVICE, encoding="utf-8")
+        self.config.write_text(yaml + RUN.format(device), encoding="utf-8")
         self.taken: list[tuple[int, float, str]] = []  # bytes, seconds, what
 
     def run(self, *words: str) -> tuple[dict | list | None, float, str]:
@@ -105,6 +128,10 @@ def budgets_of(model: Model, drawn: int, source: random.Random) -> list[int]:
 def compare(model: Model, name: str, args: argparse.Namespace, source: random.Random) -> float:
     budgets = budgets_of(model, args.drawn, source)
     none = model.takes()[1]
+    known = args.known.get(name, [])
+    budgets = sorted({*budgets, *(budget for budget, _, _ in known)})
+    model.taken += [(size, seconds, "of the other program") for _, size, seconds in known]
+    answers = args.answers.setdefault(name, [])
     for mode in ("none", "full", "sqrt", "recursive", "constant_memory", "selective"):
         model.note(mode, f"{AC}mode={mode}")
     for k in (2, 3, 4):
@@ -120,6 +147,7 @@ def compare(model: Model, name: str, args: argparse.Namespace, source: random.Ra
             sys.exit(f"{name}: no plan in {budget}")
         if auto[0] > budget:
             sys.exit(f"{name}: over the budget of {budget}")
+        answers.append((budget, *auto))
         others = [(seconds, what) for size, seconds, what in model.taken if size <= budget]
         others += [(dtr[1], "dtr")] if dtr else []
         seconds, what = min(others, default=(float("inf"), ""))
@@ -148,8 +176,11 @@ def main() -> int:
     parser.add_argument("--gap", type=float, default=0.1, help="percentage points of a step without recomputation")
     parser.add_argument("--only", default="", help="models whose name contains this")
     parser.add_argument("--no-hand", action="store_true", help="without plans made by hand")
+    parser.add_argument("--save", type=Path, help="write auto's answers as JSON: budget, bytes, seconds, of each model")
+    parser.add_argument("--against", type=Path, help="such a file, of another program")
     parser.add_argument("--verbose", action="store_true")
     args = parser.parse_args()
+    args.answers, args.known = {}, json.loads(args.against.read_text(encoding="utf-8")) if args.against else {}
     print("| model | budgets | auto within the gap | slower by at most, pp | faster than dtr by at most, pp | unused, median % | most % | ms |")
     print("|---|---|---|---|---|---|---|---|", flush=True)
     source, most = random.Random(7), -1.0
@@ -157,6 +188,8 @@ def main() -> int:
         for name, yaml in MODELS.items():
             if args.only in name:
                 most = max(most, compare(Model(args.binary.resolve(), Path(folder), name, yaml), name, args, source))
+            if args.save:
+                args.save.write_text(json.dumps(args.answers), encoding="utf-8")
     return 1 if most > args.gap else 0
 
 

@@ -218,6 +218,76 @@ struct Tested {
   Residences residences;
 };
 
+// Plans that searches of other kinds have found: by value, and layer, "#" where it is saved. Recomputation begins in the middle
+// of layers, not of all of them, and elsewhere in each; few layer inputs are held, and none.
+struct KnownPlan {
+  const char *model, *replay;
+  std::vector<std::pair<const char*, const char*>> saved;
+};
+const char* const kDeepBert = R"(
+task: sequence_classification
+model: {type: bert, vocab_size: 1000, max_position_embeddings: 128, hidden_size: 32, num_hidden_layers: 24,
+        num_attention_heads: 4, intermediate_size: 128, num_labels: 2})";
+const char* const kWideBert = R"(
+task: sequence_classification
+model: {type: bert, vocab_size: 1000, max_position_embeddings: 128, hidden_size: 128, num_hidden_layers: 12,
+        num_attention_heads: 4, intermediate_size: 512, num_labels: 2, hidden_dropout_prob: 0.0,
+        attention_probs_dropout_prob: 0.0})";
+const char* const kDeepGpt2 = R"(
+model: {type: gpt2, vocab_size: 1000, n_positions: 128, n_embd: 32, n_layer: 24, n_head: 4})";
+const char* const kShortRun = R"(
+device: {backend: cpu, threads: 1}
+training: {micro_batch_size: 4, max_steps: 2}
+optimizer: {name: sgd, learning_rate: 1e-2}
+data: {format: random, sequence_length: 128}
+)";
+
+TEST(PlanBounds, AreAsGoodAsKnownPlans) {
+  const TemporaryFolder folder;
+  for (const KnownPlan& known : {KnownPlan{kDeepBert,
+                                           "segment",
+                                           {{"attn/core", "###.................####"},
+                                            {"attn/core/lse", "###.................####"},
+                                            {"attn/norm", ".......................#"},
+                                            {"attn/norm/mean", ".......................#"},
+                                            {"attn/norm/rstd", ".......................#"},
+                                            {"attn/residual", ".....................###"},
+                                            {"mlp/gelu", ".......................#"},
+                                            {"mlp/norm", "......................#."},
+                                            {"mlp/norm/mean", ".....................###"},
+                                            {"mlp/norm/rstd", ".....................###"},
+                                            {"mlp/residual", ".#.#################.###"}}},
+                                 KnownPlan{kWideBert,
+                                           "nothing",
+                                           {{"attn/norm", "...........#"},
+                                            {"attn/norm/mean", "...........#"},
+                                            {"attn/norm/rstd", "...........#"},
+                                            {"attn/residual", "......#####."},
+                                            {"mlp/gelu", "...........#"},
+                                            {"mlp/norm", "..........#."},
+                                            {"mlp/norm/mean", "........####"},
+                                            {"mlp/norm/rstd", "........####"},
+                                            {"mlp/residual", "....##....##"}}},
+                                 KnownPlan{kDeepGpt2,
+                                           "segment",
+                                           {{"attn/core", ".......................#"},
+                                            {"attn/core/lse", ".......................#"},
+                                            {"mlp/residual", "#.##.###################"}}}}) {
+    std::string text = fmt::format("replay: {}\nvalues:\n  layer*: recompute\n", known.replay);
+    for (const auto& [value, layers] : known.saved)
+      for (std::size_t layer = 0; layers[layer]; ++layer)
+        if (layers[layer] == '#') text += fmt::format("  layer{}/{}: device\n", layer, value);
+    SCOPED_TRACE(text);
+    const std::string yaml = std::string(known.model) + kShortRun;
+    const Config config = planned(yaml, {ac("plan=" + folder.write("plan.yaml", text))});
+    const PlannedRank rank(config, 0, 0);
+    const Taken best = taken_by(rank.require_plan(config)),
+                found = taken_by(rank.require_plan(planned(yaml, budget(best.device))));
+    EXPECT_LE(found.device, best.device);
+    EXPECT_LE(found.seconds, best.seconds);
+  }
+}
+
 // Every answer is the best of all candidates that fit, and no faster than its own bound says.
 TEST(PlanBounds, LoseNoAnswer) {
   for (const auto& [model, words, residences] :
