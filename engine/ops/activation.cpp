@@ -44,10 +44,11 @@ std::vector<OutputSpec> infer_swiglu_backward(const OpView& v) {
   return {like(x)};
 }
 
-void swiglu_gradient(GradientBuilder& g, OpId id) {
+// Of swiglu and geglu.
+void gated_gradient(GradientBuilder& g, OpId id) {
   const Op op = g.graph().op(id);
   g.contribute(op.inputs[0],
-               g.emit("backward", "swiglu_backward", {}, {g.upstream(op.outputs[0]), op.inputs[0]}));
+               g.emit("backward", op.def->name + "_backward", {}, {g.upstream(op.outputs[0]), op.inputs[0]}));
 }
 
 std::vector<OutputSpec> infer_tanh(const OpView& v) {
@@ -89,7 +90,7 @@ void register_activation(OpRegistry& registry) {
   registry.add({.name = "swiglu",
                 .infer = infer_swiglu,
                 .cost = [](const OpView& v) { return streaming_cost(v, 8); },
-                .gradient = swiglu_gradient,
+                .gradient = gated_gradient,
                 .group = "activation",
                 .measured_as = "bias_gelu",
                 .joint = {.next = "quantise", .joined = "swiglu_quantise"}});
@@ -99,6 +100,17 @@ void register_activation(OpRegistry& registry) {
                 .in_place = {{0, 1}},
                 .measured_as = "bias_gelu_backward",
                 .joint = {.next = "quantise", .joined = "swiglu_backward_quantise"}});
+  registry.add({.name = "geglu",
+                .infer = infer_swiglu,
+                .cost = [](const OpView& v) { return streaming_cost(v, 12); },
+                .gradient = gated_gradient,
+                .group = "activation",
+                .measured_as = "bias_gelu"});
+  registry.add({.name = "geglu_backward",
+                .infer = infer_swiglu_backward,
+                .cost = [](const OpView& v) { return streaming_cost(v, 16); },
+                .in_place = {{0, 1}},
+                .measured_as = "bias_gelu_backward"});
   registry.add({.name = "tanh",
                 .infer = infer_tanh,
                 .cost = [](const OpView& v) { return streaming_cost(v, 12); },

@@ -1,6 +1,7 @@
 // Multi-head attention without the score matrix (FlashAttention, Dao et al. 2022): what backward needs of the
 // probabilities is one logarithm per row and head. Query heads may share key/value heads (Ainslie et al.,
-// 2023), of every sample only the first keys may count, and a sample may be several sequences back to back.
+// 2023), of every sample only the first keys may count, a sample may be several sequences back to back, and a query may see
+// no more than a window of keys (Beltagy et al., "Longformer", 2020).
 #include "engine/ops/attention.h"
 
 #include "engine/ops/define.h"
@@ -14,6 +15,7 @@ AttentionShape checked_shape(const OpView& v, const AttentionInputs& at) {
   for (const char* positive : {"sequence_length", "heads", "head_size", "kv_heads", "kv_group"})
     check(v.attributes().integer(positive) > 0, v, std::string(positive) + " is not positive");
   const AttentionShape shape(v, at);
+  check(shape.window > 0 && shape.cap >= 0, v, "a window and a cap of scores are positive");
   check(q.shape.rank() == 2 && q.shape[1] == shape.q_row, v,
         v.has_input(at.kv) ? "q is [tokens, heads * head_size]"
                            : "qkv is [tokens, (heads + 2 * kv_heads) * head_size]");
@@ -69,14 +71,14 @@ void gradient(GradientBuilder& g, OpId id) {
   if (gradients.size() > 1) g.contribute(op.inputs[1], gradients[1]);
 }
 
-// Products of [s, d] by [d, s], halved by the causal mask. How many keys count is not known before a run, nor
-// where sequences begin: this is the most that it takes, as if all keys did and each sample were one sequence.
+// Products of [s, d] by [d, s], for the pairs that the causal mask and the window leave. How many keys count is not known
+// before a run, nor where sequences begin: this is the most that it takes, as if all keys did and each sample were one
+// sequence.
 Cost attention_cost(const OpView& v, const AttentionInputs& at, double products) {
   const AttentionShape shape = checked_shape(v, at);
   Cost cost = streaming_cost(v, 0);
-  cost.flops = products * static_cast<double>(shape.samples * shape.out_row) *
-               static_cast<double>(shape.length) *
-               static_cast<double>(shape.causal ? shape.length + 1 : 2 * shape.length);
+  cost.flops = products * static_cast<double>(shape.samples * shape.out_row) * 2 *
+               static_cast<double>(shape.pairs(shape.length, shape.length));
   cost.pieces = static_cast<double>(shape.units());
   return cost;
 }

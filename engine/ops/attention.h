@@ -8,7 +8,9 @@
 // how many sequences there are nor how long they are, and the work follows the sum of their squared lengths.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <span>
 
 #include "engine/core/host_device.h"
@@ -26,6 +28,19 @@ inline constexpr AttentionInputs kAttentionInputs{0, 1, 2, 3}, kAttentionBackwar
 // An attribute of either op, and of both or neither of a pair: backward is to take little memory, and more time
 // (cuda/attention_chunks.h). It is a matter of a program, not of a plan: the bits of gradients differ with it.
 inline constexpr const char* kKeysInOrder = "keys_in_order";
+
+// Attributes that an op may lack. A query i sees only keys j with |i - j| < window; scores become cap * tanh(score / cap);
+// scores are multiplied by scale in place of 1 / sqrt(head_size).
+inline constexpr const char *kWindow = "window", *kScoreCap = "score_cap", *kScoreScale = "score_scale";
+inline constexpr int64_t kNoWindow = std::numeric_limits<int64_t>::max() / 4;
+
+inline double score_scale(const Attributes& attributes) {
+  return attributes.has(kScoreScale) ? attributes.real(kScoreScale)
+                                     : 1 / std::sqrt(static_cast<double>(attributes.integer("head_size")));
+}
+inline double score_cap(const Attributes& attributes) {
+  return attributes.has(kScoreCap) ? attributes.real(kScoreCap) : 0;
+}
 
 // Tokens of a sample that follow each other and are attended by none but themselves: all of them, or a
 // sequence of several. Queries and keys are numbered from its first token on.
@@ -45,12 +60,14 @@ struct AttentionShape {
         first_head(attributes.integer("first_head")),
         all_heads(attributes.integer("all_heads")),
         causal(attributes.integer("causal") != 0),
+        window(attributes.has(kWindow) ? attributes.integer(kWindow) : kNoWindow),
         samples(tokens / length),
         out_row(heads * head_size),
         q_row(out_row + (joined ? 2 * kv_heads * head_size : 0)),
         kv_row(joined ? q_row : 2 * kv_heads * head_size),
         first_key(joined ? out_row : 0),
-        scale(static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_size)))) {}
+        scale(static_cast<float>(score_scale(attributes))),
+        cap(static_cast<float>(score_cap(attributes))) {}
   AttentionShape(const OpView& view, const AttentionInputs& at)
       : AttentionShape(view.attributes(), view.in(at.q).shape[0], !view.has_input(at.kv)) {}
 
@@ -68,12 +85,32 @@ struct AttentionShape {
   // All groups of this rank have the same number of its heads.
   bool whole_groups() const { return kv_heads == 1 || (first_head % kv_group == 0 && heads % kv_group == 0); }
 
-  // How many keys of a sample count, and how many of those a query sees: it sees the first ones.
+  // How many keys of a sample count; and of those the ones that a query sees: from first_seen() to seen(). Neither is less
+  // for a later query. Queries of padding see what that of the last key sees.
   RECOLLECT_HOST_DEVICE int64_t keys(const int32_t* lengths, int64_t sample) const {
     return lengths ? lengths[sample] : length;
   }
   RECOLLECT_HOST_DEVICE int64_t seen(int64_t query, int64_t keys) const {
-    return causal && query < keys ? query + 1 : keys;
+    if (causal) return query < keys ? query + 1 : keys;
+    return query + window < keys ? query + window : keys;
+  }
+  RECOLLECT_HOST_DEVICE int64_t first_seen(int64_t query, int64_t keys) const {
+    const int64_t last = query < keys ? query : keys - 1;
+    return last < window ? 0 : last - window + 1;
+  }
+  // The queries that see a key that counts: from the first to before the last, of `tokens`.
+  RECOLLECT_HOST_DEVICE int64_t first_query(int64_t key) const {
+    if (causal) return key;
+    return key < window ? 0 : key - window + 1;
+  }
+  RECOLLECT_HOST_DEVICE int64_t end_of_queries(int64_t key, int64_t keys, int64_t tokens) const {
+    return key + window < keys ? key + window : tokens;
+  }
+  // Of a query and a key that it sees.
+  int64_t pairs(int64_t tokens, int64_t keys) const {
+    const auto triangle = [](int64_t n) { return n > 0 ? n * (n + 1) / 2 : 0; };
+    const int64_t hidden = triangle(keys - window), of_padding = (tokens - keys) * std::min(keys, window);
+    return (causal ? triangle(keys) - hidden : keys * keys - 2 * hidden) + of_padding;
   }
 
   // Where q or the output of a unit begins, and k or v of a kv unit.
@@ -99,10 +136,12 @@ struct AttentionShape {
   int64_t head_size, length;      // length: tokens of a sample
   int64_t first_head, all_heads;  // the heads' place among those of all ranks
   bool causal;                    // a query sees no later key
+  int64_t window;                 // nor keys that are so far from it, or farther
   int64_t samples;
   int64_t out_row, q_row, kv_row;  // from one token to the next
   int64_t first_key;               // of a token's k | v
   float scale;                     // of scores
+  float cap;                       // of scores; 0: they have none
 };
 
 // The token that a token's sequence begins with; -1 for padding. `positions` are of its sample, or null.

@@ -14,6 +14,7 @@ AttentionShape checked_cached_shape(const OpView& v) {
     check(v.attributes().integer(positive) > 0, v, std::string(positive) + " is not positive");
   const AttentionShape shape(v, kCachedAttentionInputs);
   check(shape.causal, v, "a query sees no later token");
+  check(shape.window > 0 && shape.cap >= 0, v, "a window and a cap of scores are positive");
   check(q.shape.rank() == 2 && q.shape[1] == shape.q_row && q.shape[0] % shape.length == 0, v,
         "q is [tokens, its heads], or also those of k and v, of whole sequences");
   check(shape.kv_unit(shape.heads - 1) == shape.kv_heads - 1, v,
@@ -41,9 +42,11 @@ std::vector<OutputSpec> infer_cached(const OpView& v) {
 // How far the cache is filled is not known before a run: as if by half.
 Cost cached_cost(const OpView& v) {
   const AttentionShape shape = checked_cached_shape(v);
-  const auto keys = static_cast<double>(v.out(1).shape[1]) / 2;
+  const double keys = std::min(static_cast<double>(v.out(1).shape[1]) / 2, static_cast<double>(shape.window));
   return {.flops = 4 * static_cast<double>(v.in(0).shape[0] * shape.out_row) * keys,
-          .bytes = static_cast<double>(v.in(0).bytes() + v.out(0).bytes() + v.out(1).bytes()),
+          .bytes = static_cast<double>(v.in(0).bytes() + v.out(0).bytes()) +
+                   2 * keys * static_cast<double>(shape.kv_units() * shape.head_size) *
+                       static_cast<double>(size_of(v.in(0).dtype)),
           .pieces = static_cast<double>(shape.units())};
 }
 

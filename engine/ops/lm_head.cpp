@@ -16,6 +16,7 @@ std::vector<OutputSpec> infer(const OpView& v) {
         "targets are i32, one per row of x");
   check(scale.dtype == DType::kF64 && scale.shape == Shape{1}, v, "scale is [1] f64");
   check(v.attributes().integer("chunk_rows") > 0, v, "chunk_rows is positive");
+  check(logit_cap(v.attributes()) >= 0, v, "a cap of logits is positive");
   if (v.has_input(4)) {
     check_shape(v, v.in(4), {w.shape[0]});
     check(v.in(4).dtype == statistics_dtype(w.dtype), v, "the bias has the statistics dtype");

@@ -1,9 +1,14 @@
-// Which gradients of parameters the head makes, in all backends.
+// Which gradients of parameters the head makes, and how it caps its logits, in all backends.
 #pragma once
 
 #include "engine/graph/op_def.h"
 
 namespace recollect {
+
+// An attribute that the heads may lack: logits become cap * tanh(logit / cap). 0 is no cap.
+inline double logit_cap(const Attributes& attributes) {
+  return attributes.has("logit_cap") ? attributes.real("logit_cap") : 0;
+}
 
 // Where they stand among the outputs, behind the loss and the gradient of x; kNone where there is none.
 struct HeadGradients {

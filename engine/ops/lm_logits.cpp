@@ -1,5 +1,6 @@
 // A language model's head for one token: where a sequence is continued, only its last one is asked.
 #include "engine/ops/define.h"
+#include "engine/ops/lm_head.h"
 
 namespace recollect::ops {
 
@@ -9,6 +10,7 @@ std::vector<OutputSpec> infer_logits(const OpView& v) {
   const Value &x = v.in(0), &w = v.in(1), &filled = v.in(2);
   check(x.shape.rank() == 2 && w.shape.rank() == 2 && x.shape[1] == w.shape[1], v, "x does not fit w");
   check(x.dtype == w.dtype, v, "x and w have different dtypes");
+  check(logit_cap(v.attributes()) >= 0, v, "a cap of logits is positive");
   check(filled.dtype == DType::kI32 && filled.shape == Shape{2}, v, "filled is [2] i32");
   return {{.shape = {w.shape[0]}, .dtype = statistics_dtype(x.dtype), .placement = w.placement}};
 }

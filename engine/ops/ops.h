@@ -68,7 +68,7 @@
 //                           weight [h], shift [h]                mean, rstd [T] S
 //     y = residual + (x + bias); the rest is layer_norm of y, as that is stored. It has no gradient: ops are joined to it
 //     when they have theirs (join_ops.h).
-// rms_norm                  x [T,h], weight [h]                  y, rstd [T] S          epsilon
+// rms_norm                  x [T,h], weight [h]                  y, rstd [T] S          epsilon weight_offset?
 //     y = x * rstd * weight, rstd = 1 / sqrt(mean(x^2) + epsilon)
 // rms_norm_backward         dy, x, weight, rstd, add?            dx, acc dweight        epsilon
 //     As layer_norm_backward.
@@ -136,15 +136,18 @@
 //                           kv? [T, 2*kv_heads*d],               lse [b*heads, s] S     kv_group head_size
 //                           lengths? [b] i32,                                           sequence_length causal
 //                           positions? [b,s] i32                                        first_head all_heads
-//                                                                                       p layer site
-//                                                                                       keys_in_order
-//                                                                                       (optional)
+//                                                                                       p layer site window?
+//                                                                                       score_cap? score_scale?
+//                                                                                       keys_in_order?
 //     A row of q is q | k | v, each of its heads x d, or q alone where kv is there, whose rows are k | v.
 //     Query head h of this rank is number first_head + h of all_heads; kv_group consecutive ones of all share
 //     a key/value head, which for h is number (first_head + h) / kv_group - first_head / kv_group here.
 //     With causal = 1 a query sees the keys up to its own token, with lengths only those below lengths[b] (1
 //     to s; checked where a batch is made). Every query is computed, and sees one key at least. What stands
 //     in k and v from lengths[b] on is not read, and takes no time.
+//     With a window query i sees only keys j with |i - j| < window, and one of padding what the last key's query sees. Keys
+//     outside take no time. Scores are multiplied by score_scale, or 1 / sqrt(d), then capped: score_cap * tanh(score /
+//     score_cap).
 //     With positions (and no lengths) a sample is sequences that stand back to back, each of which attends
 //     itself alone: the positions of its tokens are 0, 1, 2, ... Tokens of position -1 are padding: they see
 //     nothing and nobody sees them, their o, lse and gradients are zero. Time follows the sum of squared
@@ -171,6 +174,8 @@
 // swiglu                    x [T,2f]                             y [T,f]
 //     A row of x is gate | up; y = silu(gate) * up.
 // swiglu_backward           dy [T,f], x                          dx [T,2f]
+// geglu, geglu_backward     as swiglu and its gradient
+//     y = gelu(gate) * up, of GELU in the tanh form.
 // tanh                      x [T,h]                              y
 // tanh_backward             dy, y                                dx
 // bias_dropout_add          x [T,h], bias [h], residual [T,h]    y [T,h]                as dropout
@@ -188,15 +193,16 @@
 //                           scale [1] f64, bias? [V]             dx?, acc dw?,          first_row chunk_rows
 //                                                                acc dbias?             gradient (0 or 1)
 //                                                                                       frozen_weight?
-//                                                                                       frozen_bias?
+//                                                                                       frozen_bias? logit_cap?
 //     Row i is to predict targets[i]; rows whose target is -100 do not count. loss is scale * the sum of
 //     negative log likelihoods; dx, dw and, of a bias, dbias (with gradient = 1) are its gradients, so no
 //     later op needs the logits; an evaluation leaves them alone. Of what is frozen there is none. With overwrite?
 //     they are those of this micro-batch, while the loss is still added up. Works through chunk_rows rows at a time.
 //     Local row r of w is vocabulary entry first_row + r; entries from vocabulary_size on are padding: never
-//     predicted, gradient zero. With the vocabulary divided over ranks dx is this rank's part of a sum.
-// lm_logits                 x [T,h], w [V,h], filled [2] i32     logits [V] S
-//     Of row filled[1] - 1 alone: products with all rows of w, those of padding too.
+//     predicted, gradient zero. With the vocabulary divided over ranks dx is this rank's part of a sum. With logit_cap
+//     logits are logit_cap * tanh(logit / logit_cap).
+// lm_logits                 x [T,h], w [V,h], filled [2] i32     logits [V] S           logit_cap?
+//     Of row filled[1] - 1 alone: products with all rows of w, those of padding too; capped as in lm_head_loss.
 // cross_entropy_loss        logits, targets i32, scale [k] f64   acc loss [1] f64,      classes columns (k)
 //                                                                dlogits?               gradient (0 or 1)
 //     Element (i, j, c) of the logits, of whatever shape, stands at (i * classes + j) * columns + c. Column c

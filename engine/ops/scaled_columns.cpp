@@ -37,6 +37,16 @@ void gradient_of_columns(GradientBuilder& g, OpId id) {
   g.contribute(op.inputs[0], dy);
 }
 
+// Where all columns are scaled; some of them alone are no op of a model.
+void gradient_of_scale(GradientBuilder& g, OpId id) {
+  const Op op = g.graph().op(id);
+  const Shape& x = g.graph().value(op.inputs[0]).shape;
+  require(op.attributes.integer("columns") == x[1],
+          "scaled_columns has a gradient where it takes all columns");
+  g.contribute(op.inputs[0],
+               g.emit("backward", "scaled_columns", op.attributes, {g.upstream(op.outputs[0])}));
+}
+
 // What else dy has is not read.
 Cost scaled_columns_cost(const OpView& v) {
   Cost cost;
@@ -57,6 +67,7 @@ void register_scaled_columns(OpRegistry& registry) {
   registry.add({.name = "scaled_columns",
                 .infer = infer_scaled_columns,
                 .cost = scaled_columns_cost,
+                .gradient = gradient_of_scale,
                 .measured_as = "add"});
 }
 

@@ -258,6 +258,9 @@ void add_norm_cases(std::vector<OpCase>& cases) {
     forward.name += "_with_residual";
     forward.used_elsewhere = 0;
     cases.push_back(forward);
+    forward.name = std::string("rms_norm_beside_one_") + name;
+    forward.attributes.set("weight_offset", 1.0);
+    cases.push_back(forward);
     backward = {.name = std::string("rms_norm_backward_") + name,
                 .kind = "rms_norm_backward",
                 .inputs = {activation("dy", {tokens, width}), x, weight, statistic("rstd", {tokens})},
@@ -268,6 +271,9 @@ void add_norm_cases(std::vector<OpCase>& cases) {
     backward.name += "_add";
     backward.inputs.push_back(activation("add", {tokens, width}));
     add_both(cases, backward);
+    backward.name = std::string("rms_norm_backward_beside_one_") + name;
+    backward.attributes.set("weight_offset", 1.0);
+    cases.push_back(backward);
   }
 }
 
@@ -312,6 +318,8 @@ struct AttentionCase {
   bool causal = true, lengths = false, own_kv = false;
   int64_t packed =
       0;  // tokens of sequences that share a sample, on average more than they must have; 0: one does
+  int64_t window = 0;         // 0: there is none
+  double cap = 0, scale = 0;  // of scores; 0: no cap, and the usual scale
 };
 
 constexpr bool kCausal = true, kAllKeys = false, kLengths = true, kOwnKv = true;
@@ -360,6 +368,30 @@ constexpr AttentionCase kAttention[] = {
     {"large_packed_all_keys_dropout", 2, 230, 1, 32, 0, 1, 0.1, 1, kAllKeys, false, false, 60},
     {"large_packed_groups_own_kv", 2, 130, 4, 80, 0, 4, 0, 2, kAllKeys, false, kOwnKv, 30},
     {"wider_head_packed", 2, 90, 1, 160, 0, 1, 0.1, 1, kCausal, false, false, 20},
+    // Windows of keys, from the query alone to more than there are; capped scores, and scores of another scale.
+    {"window_1", 2, 5, 2, 3, 0, 2, 0, 1, kCausal, false, false, 0, 1},
+    {"window_dropout", 2, 6, 2, 3, 0, 2, 0.3, 1, kCausal, false, false, 0, 3},
+    {"window_longer", 2, 4, 2, 3, 0, 2, 0, 1, kCausal, false, false, 0, 9},
+    {"window_all_keys", 2, 6, 2, 3, 0, 2, 0, 1, kAllKeys, false, false, 0, 2},
+    {"window_lengths", 4, 7, 2, 3, 0, 2, 0, 1, kCausal, kLengths, false, 0, 2},
+    {"window_all_keys_lengths_dropout", 4, 7, 2, 3, 0, 2, 0.3, 1, kAllKeys, kLengths, false, 0, 3},
+    {"window_packed", 3, 11, 2, 3, 0, 2, 0, 1, kCausal, false, false, 3, 2},
+    {"window_packed_all_keys_groups_own_kv", 2, 9, 4, 2, 3, 9, 0, 3, kAllKeys, false, kOwnKv, 2, 2},
+    {"cap", 2, 5, 2, 3, 0, 2, 0, 1, kCausal, false, false, 0, 0, 1.5},
+    {"cap_scale_window_groups_dropout", 2, 5, 4, 3, 3, 9, 0.3, 2, kCausal, false, false, 0, 3, 2, 0.4},
+    {"large_window", 2, 330, 2, 32, 0, 2, 0, 1, kCausal, false, false, 0, 70},
+    {"large_window_1", 1, 200, 2, 64, 0, 2, 0, 1, kCausal, false, false, 0, 1},
+    {"large_window_64_dropout", 1, 300, 1, 64, 0, 1, 0.1, 1, kCausal, false, false, 0, 64},
+    {"large_window_300", 1, 600, 1, 16, 0, 1, 0, 1, kCausal, false, false, 0, 300},
+    {"large_window_all_keys", 1, 330, 2, 32, 0, 2, 0.1, 1, kAllKeys, false, false, 0, 33},
+    {"large_window_all_keys_lengths", 4, 230, 1, 64, 0, 1, 0, 1, kAllKeys, kLengths, false, 0, 50},
+    {"large_window_lengths_dropout", 4, 197, 2, 20, 3, 6, 0.1, 1, kCausal, kLengths, false, 0, 40},
+    {"large_window_packed", 2, 330, 2, 40, 0, 2, 0, 1, kCausal, false, false, 60, 50},
+    {"large_window_packed_all_keys", 2, 330, 1, 64, 0, 1, 0.1, 1, kAllKeys, false, false, 90, 25},
+    {"large_window_one_group_own_kv", 2, 150, 4, 128, 0, 4, 0, 4, kCausal, false, kOwnKv, 0, 80},
+    {"wide_head_window_cap", 1, 150, 2, 256, 0, 2, 0, 1, kCausal, false, false, 0, 40, 3, 0.05},
+    {"large_cap_groups_lengths", 3, 97, 4, 64, 0, 4, 0.1, 2, kCausal, kLengths, false, 0, 0, 2},
+    {"large_cap_all_keys_packed", 2, 130, 2, 32, 0, 2, 0, 1, kAllKeys, false, false, 30, 0, 5, 0.3},
 };
 
 }  // namespace
@@ -373,11 +405,14 @@ void add_attention_cases(std::vector<OpCase>& cases) {
     const int64_t tokens = c.samples * c.length, width = c.heads * c.size;
     const int64_t kv_heads = (c.first_head + c.heads - 1) / c.group - c.first_head / c.group + 1;
     const int64_t kv_width = 2 * kv_heads * c.size;
-    const Attributes attributes{
+    Attributes attributes{
         {"heads", c.heads},           {"kv_heads", kv_heads},        {"kv_group", c.group},
         {"head_size", c.size},        {"sequence_length", c.length}, {"causal", int64_t{c.causal}},
         {"first_head", c.first_head}, {"all_heads", c.all_heads},    {"p", c.p},
         {"layer", int64_t{3}},        {"site", int64_t{2}}};
+    if (c.window > 0) attributes.set("window", c.window);
+    if (c.cap > 0) attributes.set("score_cap", c.cap);
+    if (c.scale > 0) attributes.set("score_scale", c.scale);
     const ValueSpec q =
         c.own_kv ? activation("q", {tokens, width}) : activation("qkv", {tokens, width + kv_width});
     std::vector<ValueSpec> more;

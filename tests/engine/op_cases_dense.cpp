@@ -82,7 +82,8 @@ void add_scaled_columns_cases(std::vector<OpCase>& cases) {
     cases.push_back({.name = std::string("scaled_columns_") + name,
                      .kind = "scaled_columns",
                      .inputs = {whole},
-                     .attributes = attributes});
+                     .attributes = attributes,
+                     .differentiable = columns == width ? std::vector<int>{0} : std::vector<int>{}});
   }
 }
 
@@ -119,6 +120,15 @@ void add_unary_cases(std::vector<OpCase>& cases, const Size& size) {
   cases.push_back({.name = "swiglu_backward" + suffix,
                    .kind = "swiglu_backward",
                    .inputs = {activation("dy", shape), activation("x", wide, 2)}});
+  cases.push_back({.name = "geglu" + suffix,
+                   .kind = "geglu",
+                   .inputs = {activation("x", wide, 2)},
+                   .differentiable = {0},
+                   .condition = kTanhGeluCondition});
+  cases.push_back({.name = "geglu_backward" + suffix,
+                   .kind = "geglu_backward",
+                   .inputs = {activation("dy", shape), activation("x", wide, 2)},
+                   .condition = kTanhGeluCondition});
   cases.push_back({.name = "gelu_backward" + suffix,
                    .kind = "gelu_backward",
                    .inputs = {activation("dy", shape), activation("pre", shape, 2)},

@@ -20,6 +20,8 @@ struct CachedCase {
   const char* name;
   int64_t samples, length, added, capacity, heads, size, first_head, all_heads, group;
   bool own_kv = false;
+  int64_t window = 0;
+  double cap = 0, scale = 0;
 };
 
 constexpr CachedCase kCached[] = {
@@ -33,6 +35,9 @@ constexpr CachedCase kCached[] = {
     {"large_groups", 1, 17, 17, 70, 6, 80, 0, 6, 3},
     {"wide_head", 1, 5, 4, 40, 2, 160, 0, 2, 1},
     {"widest_head_own_kv", 1, 2, 2, 5, 2, 256, 0, 2, 2, true},
+    {"window", 2, 5, 4, 9, 4, 3, 0, 4, 2, false, 3},
+    {"window_1_own_kv", 1, 3, 3, 8, 2, 6, 2, 8, 4, true, 1},
+    {"large_window_cap", 1, 33, 30, 70, 3, 64, 0, 3, 1, false, 20, 2, 0.2},
 };
 
 }  // namespace
@@ -59,6 +64,10 @@ void add_generation_cases(std::vector<OpCase>& cases) {
                      .accumulators = {{1, activation("keys", cache)}, {2, activation("values", cache)}},
                      .accumulate = true,
                      .bf16_roundings = 2});
+    Attributes& attributes = cases.back().attributes;
+    if (c.window > 0) attributes.set("window", c.window);
+    if (c.cap > 0) attributes.set("score_cap", c.cap);
+    if (c.scale > 0) attributes.set("score_scale", c.scale);
   }
   struct Head {
     const char* name;
@@ -71,6 +80,9 @@ void add_generation_cases(std::vector<OpCase>& cases) {
         {.name = std::string("lm_logits_") + name,
          .kind = "lm_logits",
          .inputs = {activation("x", {rows, width}), activation("w", {vocabulary, width}), filled(added)}});
+  cases.push_back(cases.back());
+  cases.back().name += "_capped";
+  cases.back().attributes.set("logit_cap", 20.0);
 }
 
 }  // namespace recollect::test

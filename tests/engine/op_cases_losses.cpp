@@ -46,11 +46,19 @@ void add_lm_head_cases(std::vector<OpCase>& cases) {
              // e^(logit - lse) makes a rounding of the exponent one as many times as large as that is.
              .condition = 4 + std::log(static_cast<double>(vocabulary))};
     add_both(cases, c);
+    OpCase capped = c;
+    capped.name += "_capped";
+    capped.attributes.set("logit_cap", 1.25);
+    cases.push_back(capped);
     c.name += "_gradient";
     c.attributes.set("gradient", int64_t{1});
     c.accumulators[2] = statistic("dw", {rows, width});
     c.differentiable = {};
     add_both(cases, c);
+    capped = c;
+    capped.name += "_capped";
+    capped.attributes.set("logit_cap", 1.25);
+    cases.push_back(capped);
 
     c.name = std::string("lm_head_loss_bias_") + name;
     c.inputs.push_back(statistic("bias", {rows}, 0.5));

@@ -23,6 +23,10 @@ struct Sizes {
         size(c.attributes.integer("head_size")),
         length(c.attributes.integer("sequence_length")),
         causal(c.attributes.integer("causal") == 1),
+        window(c.attributes.has("window") ? c.attributes.integer("window") : length),
+        cap(c.attributes.has("score_cap") ? c.attributes.real("score_cap") : 0),
+        scale(c.attributes.has("score_scale") ? c.attributes.real("score_scale")
+                                              : 1 / std::sqrt(static_cast<double>(size))),
         q(c.kind == "attention" ? 0 : 1),
         kv(c.kind == "attention" ? 1 : 4),
         samples(c.inputs[q].shape[0] / length),
@@ -49,6 +53,8 @@ struct Sizes {
 
   int64_t heads, kv_heads, group, first_head, size, length;
   bool causal;
+  int64_t window;
+  double cap, scale;
   int q, kv;  // among the inputs
   int64_t samples;
   bool has_lengths, packed, own_kv;
@@ -75,11 +81,13 @@ Outputs by_formula(const OpCase& c, const CaseData& data) {
         double sum = 0;
         for (int64_t key = 0; key < z.keys(data, sample) && (!z.causal || key <= query); ++key) {
           weights.push_back(0);
-          if (!z.together(data, sample, query, key)) continue;
+          const int64_t sees_as = std::min(query, z.keys(data, sample) - 1);  // one of padding
+          if (!z.together(data, sample, query, key) || std::abs(sees_as - key) >= z.window) continue;
           double score = 0;
           for (int64_t i = 0; i < z.size; ++i)
             score += q[(sample * z.length + query) * q_row + head * z.size + i] * kv[at(key, 0) + i];
-          weights.back() = std::exp(score / std::sqrt(static_cast<double>(z.size)));
+          score *= z.scale;
+          weights.back() = std::exp(z.cap > 0 ? z.cap * std::tanh(score / z.cap) : score);
           sum += weights.back();
         }
         out.lse.push_back(sum > 0 ? std::log(sum) : 0);
@@ -106,7 +114,38 @@ TEST(AttentionKeys, AreThoseOfTheFormula) {
     expect_close(got[1], want.lse, bound, c.name + " lse");
     ++compared;
   }
-  EXPECT_GE(compared, 17);
+  EXPECT_GE(compared, 35);
+}
+
+// Whom a query sees, who sees a key, and how many pairs there are of both: counted.
+TEST(AttentionKeys, OfWindowsAreCounted) {
+  for (const bool causal : {true, false})
+    for (const int64_t window : {1, 2, 5, 8, 11, 30})
+      for (const int64_t keys : {1, 3, 8, 12}) {
+        constexpr int64_t kTokens = 12;
+        AttentionShape shape({{"heads", int64_t{1}},
+                              {"kv_heads", int64_t{1}},
+                              {"kv_group", int64_t{1}},
+                              {"head_size", int64_t{4}},
+                              {"sequence_length", kTokens},
+                              {"causal", int64_t{causal}},
+                              {"first_head", int64_t{0}},
+                              {"all_heads", int64_t{1}},
+                              {"window", window}},
+                             kTokens, true);
+        int64_t pairs = 0;
+        for (int64_t query = 0; query < kTokens; ++query)
+          for (int64_t key = 0; key < keys; ++key) {
+            const int64_t as = std::min(query, keys - 1);  // one of padding sees what the last one does
+            const bool sees = std::abs(as - key) < window && (!causal || key <= as);
+            pairs += sees;
+            EXPECT_EQ(key >= shape.first_seen(query, keys) && key < shape.seen(query, keys), sees);
+            EXPECT_EQ(query >= shape.first_query(key) && query < shape.end_of_queries(key, keys, kTokens),
+                      sees)
+                << "window " << window << ", " << keys << " keys, query " << query << ", key " << key;
+          }
+        EXPECT_EQ(shape.pairs(kTokens, keys), pairs);
+      }
 }
 
 struct Backend {

@@ -22,25 +22,27 @@ struct Segment {
 constexpr Segment kSegments[] = {{0, 40}, {40, 1}, {41, 131}, {175, 70}};
 constexpr int64_t kLength = 250;
 
-OpCase forward_case(int64_t length, bool causal, double p) {
-  return {.name = "attention",
-          .kind = "attention",
-          .inputs = {activation("qkv", {length, kRow})},
-          .attributes = {{"heads", kHeads},
-                         {"kv_heads", kKvHeads},
-                         {"kv_group", int64_t{1}},
-                         {"head_size", kSize},
-                         {"sequence_length", length},
-                         {"causal", int64_t{causal}},
-                         {"first_head", int64_t{0}},
-                         {"all_heads", kHeads},
-                         {"p", p},
-                         {"layer", int64_t{1}},
-                         {"site", int64_t{0}}}};
+OpCase forward_case(int64_t length, bool causal, double p, int64_t window = 0) {
+  OpCase c{.name = "attention",
+           .kind = "attention",
+           .inputs = {activation("qkv", {length, kRow})},
+           .attributes = {{"heads", kHeads},
+                          {"kv_heads", kKvHeads},
+                          {"kv_group", int64_t{1}},
+                          {"head_size", kSize},
+                          {"sequence_length", length},
+                          {"causal", int64_t{causal}},
+                          {"first_head", int64_t{0}},
+                          {"all_heads", kHeads},
+                          {"p", p},
+                          {"layer", int64_t{1}},
+                          {"site", int64_t{0}}}};
+  if (window > 0) c.attributes.set("window", window);
+  return c;
 }
 
-OpCase backward_case(int64_t length, bool causal, double p) {
-  OpCase c = forward_case(length, causal, p);
+OpCase backward_case(int64_t length, bool causal, double p, int64_t window = 0) {
+  OpCase c = forward_case(length, causal, p, window);
   c.kind = "attention_backward";
   c.inputs = {activation("do", {length, kWidth}), activation("qkv", {length, kRow}),
               activation("o", {length, kWidth}), statistic("lse", {kHeads, length})};
@@ -99,24 +101,26 @@ class AttentionSegments : public ::testing::TestWithParam<Backend> {
 };
 
 TEST_P(AttentionSegments, AreAsInSamplesOfTheirOwn) {
-  for (const bool causal : {true, false}) {
-    const OpCase forward = packed(forward_case(kLength, causal, 0)),
-                 backward = packed(backward_case(kLength, causal, 0));
+  for (const auto& [causal, window] : {std::pair{true, 0}, {false, 0}, {true, 50}, {false, 35}}) {
+    const OpCase forward = packed(forward_case(kLength, causal, 0, window)),
+                 backward = packed(backward_case(kLength, causal, 0, window));
     std::vector<Numbers> in = make_data(forward, GetParam().precision).inputs;
     in.back() = positions();
     const std::vector<Numbers> out = run(forward, in);
     const Numbers d_o = make_data(backward, GetParam().precision).inputs[0];
     const Numbers dqkv = run(backward, {d_o, in[0], out[0], out[1], {}, {}, in.back()})[0];
     for (const Segment& s : kSegments) {
-      const std::string what = std::to_string(s.tokens) + (causal ? " causal" : "");
+      const std::string what =
+          std::to_string(s.tokens) + (causal ? " causal" : "") + (window ? " window" : "");
       const Numbers qkv = cut(in[0], s, kRow);
-      const std::vector<Numbers> alone = run(forward_case(s.tokens, causal, 0), {qkv});
+      const std::vector<Numbers> alone = run(forward_case(s.tokens, causal, 0, window), {qkv});
       expect_equal(cut(out[0], s, kWidth), alone[0], what);
       expect_equal(cut_lse(out[1], s), alone[1], what + " lse");
       if (s.tokens == 1 && !GetParam().same_bits) continue;  // its gradient is what rounding leaves
-      expect_equal(cut(dqkv, s, kRow),
-                   run(backward_case(s.tokens, causal, 0), {cut(d_o, s, kWidth), qkv, alone[0], alone[1]})[0],
-                   what + " gradient");
+      expect_equal(
+          cut(dqkv, s, kRow),
+          run(backward_case(s.tokens, causal, 0, window), {cut(d_o, s, kWidth), qkv, alone[0], alone[1]})[0],
+          what + " gradient");
     }
     for (int64_t token = 0; token < kLength; ++token) {
       if (in.back()[token] >= 0) continue;

@@ -84,6 +84,8 @@ struct Case {
   double dropout = 0;
   int64_t kv_heads = 0;  // 0: as many as heads
   bool causal = true, lengths = false, own_kv = false, in_order = false;
+  int64_t window = 0;
+  double cap = 0, scale = 0;
 };
 
 std::byte* address(uint64_t number) { return reinterpret_cast<std::byte*>(number << 40); }
@@ -123,6 +125,9 @@ class FusedAttentionTest : public ::testing::Test {
                           {"layer", int64_t{3}},
                           {"site", int64_t{1}}};
     if (c.in_order) attributes.set(kKeysInOrder, int64_t{1});
+    if (c.window > 0) attributes.set(kWindow, c.window);
+    if (c.cap > 0) attributes.set(kScoreCap, c.cap);
+    if (c.scale > 0) attributes.set(kScoreScale, c.scale);
     ops_.push_back(
         {.name = "attention", .attributes = attributes, .inputs = {q, kv, lengths}, .outputs = {o, lse}});
     ops_.push_back({.name = "backward",
@@ -306,6 +311,28 @@ TEST_F(FusedAttentionTest, LengthsAreThoseOfKeys) {
   run(true);
   EXPECT_TRUE(query_lengths_written.empty());
   EXPECT_EQ(cleared, nullptr);
+}
+
+TEST_F(FusedAttentionTest, WindowsAreItsOwnUnlessQueriesMaySeeNothing) {
+  Case windowed{2, 4, 512, 64};
+  windowed.window = 100, windowed.scale = 0.25;
+  make(windowed);
+  for (bool backward : {false, true})
+    for (const Piece& piece : run(backward)) {
+      EXPECT_EQ(piece.problem.window, 100);
+      EXPECT_EQ(piece.problem.scale, 0.25);
+    }
+  make({2, 4, 512, 64});
+  EXPECT_EQ(run(false).at(0).problem.window, 0);
+  windowed.lengths = true;
+  make(windowed);
+  EXPECT_EQ(kernel(false, nullptr), nullptr);
+  windowed.window = 512;
+  make(windowed);
+  EXPECT_NE(kernel(true, nullptr), nullptr);
+  windowed.cap = 30;
+  make(windowed);
+  EXPECT_EQ(kernel(true, nullptr), nullptr);
 }
 
 TEST_F(FusedAttentionTest, AnEvaluationDrawsNone) {

@@ -66,6 +66,8 @@ std::vector<PassCase> pass_cases() {
   one("bias_gelu", "bias_gelu", {x, bias}, gelu);
   one("swiglu", "swiglu", {activation("x", both)});
   one("swiglu_backward", "swiglu_backward", {activation("dy", inner), activation("x", both)});
+  one("geglu", "geglu", {activation("x", both)});
+  one("geglu_backward", "geglu_backward", {activation("dy", inner), activation("x", both)});
   one("gelu_backward", "gelu_backward", {dy, x});
   one("tanh", "tanh", {x});
   one("layer_norm", "layer_norm", {x, weight, bias}, {{"epsilon", 1e-5}});

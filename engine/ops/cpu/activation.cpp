@@ -58,6 +58,8 @@ void register_activation(KernelTable& table) {
   add_kernel<GeluBackward>(table, "gelu_backward");
   add_kernel<Swiglu>(table, "swiglu");
   add_kernel<SwigluBackward>(table, "swiglu_backward");
+  add_kernel<Geglu>(table, "geglu");
+  add_kernel<GegluBackward>(table, "geglu_backward");
   add_kernel<Tanh>(table, "tanh");
   add_kernel<TanhBackward>(table, "tanh_backward");
 }

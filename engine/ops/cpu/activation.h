@@ -81,8 +81,24 @@ void fetch_later_run(const A* gate, const A* up) {
   }
 }
 
-template <typename A>
-class Swiglu : public RowKernel {
+// What a gate lets through, and its derivative.
+struct Through {
+  float value, derivative;
+};
+struct OfSilu {
+  static float value(float gate) { return gate * sigmoid(gate); }
+  static Through both(float gate) {
+    const float s = sigmoid(gate);
+    return {gate * s, s + gate * s * (1.0f - s)};
+  }
+};
+struct OfGelu {
+  static float value(float gate) { return GeluTanh::value(gate); }
+  static Through both(float gate) { return {GeluTanh::value(gate), GeluTanh::derivative(gate)}; }
+};
+
+template <typename A, typename Gate>
+class Gated : public RowKernel {
  public:
   using RowKernel::RowKernel;
 
@@ -95,18 +111,16 @@ class Swiglu : public RowKernel {
         for (int64_t begin = 0; begin < width; begin += kGatedRun) {
           const A *gate = x + r * width_ + begin, *up = gate + width;
           fetch_later_run(gate, up);
-          write_each(y + r * width + begin, std::min(kGatedRun, width - begin), [&](int64_t c) {
-            const float g = load(gate[c]);
-            return g * sigmoid(g) * load(up[c]);
-          });
+          write_each(y + r * width + begin, std::min(kGatedRun, width - begin),
+                     [&](int64_t c) { return Gate::value(load(gate[c])) * load(up[c]); });
         }
       }
     });
   }
 };
 
-template <typename A>
-class SwigluBackward : public RowKernel {
+template <typename A, typename Gate>
+class GatedBackward : public RowKernel {
  public:
   using RowKernel::RowKernel;
 
@@ -121,14 +135,24 @@ class SwigluBackward : public RowKernel {
           fetch_later_run(gate, up);
           write_both(dgate, dgate + width_, std::min(kGatedRun, width_ - begin),
                      [&](int64_t c, float& of_gate, float& of_up) {
-                       const float g = load(gate[c]), s = sigmoid(g), of_y = load(d[c]), u = load(up[c]);
-                       of_gate = of_y * u * (s + g * s * (1.0f - s));
-                       of_up = of_y * (g * s);
+                       const Through through = Gate::both(load(gate[c]));
+                       const float of_y = load(d[c]), u = load(up[c]);
+                       of_gate = of_y * u * through.derivative;
+                       of_up = of_y * through.value;
                      });
         }
       }
     });
   }
 };
+
+template <typename A>
+using Swiglu = Gated<A, OfSilu>;
+template <typename A>
+using SwigluBackward = GatedBackward<A, OfSilu>;
+template <typename A>
+using Geglu = Gated<A, OfGelu>;
+template <typename A>
+using GegluBackward = GatedBackward<A, OfGelu>;
 
 }  // namespace recollect::cpu

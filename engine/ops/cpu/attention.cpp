@@ -30,16 +30,17 @@ class ForwardTiles : public VectorTiles<A> {
   void load_queries(const A* q, int64_t rows) { this->load_rows(q, shape_.q_row, rows, shape_.scale, q_); }
 
   void multiply(const Block& block) {
-    for (int64_t key = 0; key < block.keys; key += kPanel)
+    for (int64_t key = block.from; key < block.keys; key += kPanel)
       this->against_panel(block.rows, key, q_, k_, p_ + key, row_);
   }
   float* scores(int64_t row) { return p_ + row * row_; }
-  void take_probabilities(const Block& block, int64_t row, int64_t valid) {
-    std::fill(scores(row) + whole_vectors(valid), scores(row) + whole_panels(block.keys), 0.0f);
+  void take_probabilities(const Block& block, int64_t row, int64_t end) {
+    std::fill(scores(row) + whole_vectors(end), scores(row) + whole_panels(block.keys), 0.0f);
   }
 
   Sums outputs(const Block& block, int64_t) {
-    tile_product(block.rows, size_, whole_panels(block.keys), p_, row_, 1, v_, size_, o_, size_, false);
+    tile_product(block.rows, size_, whole_panels(block.keys) - block.from, p_ + block.from, row_, 1,
+                 v_ + block.from * size_, size_, o_, size_, false);
     return {o_, size_};
   }
 

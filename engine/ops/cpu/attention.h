@@ -5,7 +5,7 @@
 // A strip is kStrip queries of one head, which meet the keys that the last of them sees block by block,
 // kBlock queries at a time. A thread holds one strip of scores and one head's keys and values, so memory grows with
 // s, never with s * s. Every number of a head is computed by one thread in a fixed order. Keys that no query
-// sees are not read, and cost no time. A segment is worked on as if its sample had nothing else: each of the
+// sees are not read, and cost no time, nor do the panels of keys before a block's window. A segment is worked on as if its sample had nothing else: each of the
 // sequences that share a sample gets the bits that it would get in a sample of its own.
 #pragma once
 
@@ -50,7 +50,13 @@ class Scratch {
 // `rows` queries of a segment from `query` on, which are rows of their strip from `at` on.
 struct Block {
   int64_t query, rows, at;
-  int64_t keys;  // that the last of them sees
+  int64_t from,
+      keys;  // of the first key that one of them sees, the panel; the end of those that the last of them sees
+};
+
+// Keys of a row of scores that its query sees, [first, end) of them.
+struct Valid {
+  int64_t first, end;
 };
 
 struct Sums {
@@ -100,9 +106,19 @@ class AttentionKernel : public Kernel {
   virtual void run_units(const KernelArgs& args, const AttentionRows& in, const Segment& segment,
                          int64_t first, int64_t last, Tiles& tiles) const = 0;
 
-  // The last of `rows` queries sees the most keys.
+  // The first of `rows` queries sees the first keys, and the last of them the last ones.
   Block block(int64_t query, int64_t rows, int64_t at, int64_t keys) const {
-    return {query, rows, at, shape_.seen(query + rows - 1, keys)};
+    return {query, rows, at, first_panel(query, keys), shape_.seen(query + rows - 1, keys)};
+  }
+  int64_t first_panel(int64_t query, int64_t keys) const {
+    return shape_.first_seen(query, keys) / kPanel * kPanel;
+  }
+
+  // Scores of a row as they are stored, times `scale`, become capped ones.
+  void cap_scores(float* row, const Valid& valid, float scale) const {
+    const float inverse = scale / shape_.cap;
+#pragma omp simd
+    for (int64_t j = valid.first; j < valid.end; ++j) row[j] = shape_.cap * fast_tanh(row[j] * inverse);
   }
 
   // to[i, 0..head_size) = factors[i] times the sums of the block's row i; `make(c)` makes those from column c
@@ -130,9 +146,7 @@ class AttentionKernel : public Kernel {
 
   // Pairs of a query and a key that it sees, of one unit; padding is no more than written.
   int64_t work(const Segment& segment) const {
-    const int64_t keys = segment.keys, behind = segment.tokens - keys;
-    return std::max<int64_t>(1,
-                             shape_.causal ? keys * (keys + 1) / 2 + behind * keys : segment.tokens * keys);
+    return std::max<int64_t>(1, shape_.pairs(segment.tokens, segment.keys));
   }
 
   // The unit, numbered segment by segment, that has so much work before it.
@@ -163,8 +177,8 @@ class AttentionKernel : public Kernel {
 //   load_queries(q, rows)       of one strip
 //   multiply(block), scores(row)
 //                               a block's scores, and one row of them, which is made into probabilities
-//   take_probabilities(block, row, valid)
-//                               with zeros beyond the valid ones
+//   take_probabilities(block, row, end)
+//                               from the block's first panel on, with zeros from `end` on
 //   outputs(block, c)           Sums of the block, from column c on
 template <typename Tiles>
 class Attention : public AttentionKernel<Tiles> {
@@ -230,28 +244,33 @@ class Attention : public AttentionKernel<Tiles> {
     const DropoutMask mask = dropout_.mask(*args.state);
     float inverse[Tiles::kBlock];
     for (int64_t i = 0; i < block.rows; ++i) {
-      const int64_t query = block.query + i, valid = shape_.seen(query, block.keys);
-      float* row = tiles.scores(block.at + i);
-      inverse[i] = 1.0f / softmax_row(row, valid, tiles.score_scale(), unit.lse + query);
+      const int64_t query = block.query + i;
+      const int64_t end = shape_.seen(query, block.keys);
+      const Valid valid{shape_.first_seen(query, block.keys) - block.from, end - block.from};
+      float* row = tiles.scores(block.at + i) + block.from;
+      float scale = tiles.score_scale();
+      if (shape_.cap > 0) this->cap_scores(row, valid, scale), scale = 1.0f;
+      inverse[i] = 1.0f / softmax_row(row, valid, scale, unit.lse + query);
       if (mask.active())
-        drop(mask, shape_.probability_at(*args.state, unit.number, unit.first + query) + unit.first, valid,
-             row);
-      tiles.take_probabilities(block, block.at + i, valid);
+        drop(mask,
+             shape_.probability_at(*args.state, unit.number, unit.first + query) + unit.first + block.from,
+             valid.end, row);
+      tiles.take_probabilities(block, block.at + i, end);
     }
     A* out = unit.out + block.query * shape_.out_row;
     this->deliver(tiles.columns(), block.rows, inverse, out, shape_.out_row,
                   [&](int64_t c) { return tiles.outputs(block, c); });
   }
 
-  // Replaces the first `valid` scores by exponentials of their distances from the greatest, and the others of
+  // Replaces the valid scores by exponentials of their distances from the greatest, and those before them and the others of
   // the last vector by zero. Returns the exponentials' sum.
-  static float softmax_row(float* row, int64_t valid, float scale, float* lse) {
-    const float top = greatest(row, valid) * scale;
+  static float softmax_row(float* row, const Valid& valid, float scale, float* lse) {
+    const float top = greatest(row + valid.first, valid.end - valid.first) * scale;
     float sum = 0.0f;
-    const int64_t end = whole_vectors(valid);
+    const int64_t first = valid.first, last = valid.end, end = whole_vectors(last);
 #pragma omp simd reduction(+ : sum)
     for (int64_t j = 0; j < end; ++j) {
-      row[j] = j < valid ? fast_exp(row[j] * scale - top) : 0.0f;
+      row[j] = j >= first && j < last ? fast_exp(row[j] * scale - top) : 0.0f;
       sum += row[j];
     }
     *lse = top + std::log(sum);

@@ -30,22 +30,23 @@ class AmxForwardTiles : public AmxTiles {
   void load_queries(const bf16* q, int64_t rows) { copy_rows(q, shape_.q_row, rows, q_); }
 
   void multiply(const Block& block) {
-    for (int64_t j = 0; j < blocks(block.keys); ++j) {
+    for (int64_t j = block.from / kBlock; j < blocks(block.keys); ++j) {
       amx::clear_sums();
       amx::multiply_rows(q_ + block.at * size_, size_, k_ + j * kBlock * size_, sizes_);
       amx::store_sums(scores(block.at) + j * kBlock, score_row_);
     }
   }
   float* scores(int64_t row) { return scores_ + row * score_row_; }
-  void take_probabilities(const Block& block, int64_t row, int64_t valid) {
-    const Parts parts = probabilities_.from(row * probability_row_);
-    store_parts(scores(row), whole_vectors(valid), parts.high, parts.low);
-    parts.clear(whole_vectors(valid), blocks(block.keys) * kBlock);
+  void take_probabilities(const Block& block, int64_t row, int64_t end) {
+    const Parts parts = probabilities_.from(row * probability_row_ + block.from);
+    const int64_t stored = whole_vectors(end) - block.from;
+    store_parts(scores(row) + block.from, stored, parts.high, parts.low);
+    parts.clear(stored, blocks(block.keys) * kBlock - block.from);
   }
 
   Sums outputs(const Block& block, int64_t c) {
-    return multiply_parts(probabilities_.from(block.at * probability_row_), probability_row_, v_ + c * keys_,
-                          blocks(block.keys));
+    return multiply_parts(probabilities_.from(block.at * probability_row_ + block.from), probability_row_,
+                          v_ + c * keys_ + block.from * kBlock, blocks(block.keys) - block.from / kBlock);
   }
 
  private:

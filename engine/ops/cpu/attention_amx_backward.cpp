@@ -48,21 +48,24 @@ class AmxBackwardTiles : public AmxTiles {
   }
   float* scores(int64_t row, int64_t) { return scores_ + row % kBlock * kPanel; }
   float* score_gradients(int64_t row, int64_t) { return dp_ + row % kBlock * kPanel; }
-  void take_row(int64_t row, int64_t key, int64_t valid) {
+  void take_row(int64_t row, int64_t key, int64_t end) {
     const Parts p = p_.from(row * row_ + key), ds = ds_.from(row * row_ + key);
-    const int64_t end = whole_vectors(valid);
-    store_parts(scores(row, key), end, p.high, p.low);
-    store_parts(score_gradients(row, key), end, ds.high, ds.low);
-    p.clear(end, kPanel);
-    ds.clear(end, kPanel);
+    const int64_t stored = whole_vectors(end);
+    store_parts(scores(row, key), stored, p.high, p.low);
+    store_parts(score_gradients(row, key), stored, ds.high, ds.low);
+    p.clear(stored, kPanel);
+    ds.clear(stored, kPanel);
   }
 
-  void add_query_gradients(const Block&, int64_t, int64_t) {}  // of all keys at once, as they are delivered
+  // Of all keys at once, as they are delivered.
+  void add_query_gradients(const Block&, int64_t, int64_t, bool) {}
   Sums query_gradients(const Block& block, int64_t c) {
-    return multiply_parts(ds_.from(block.at * row_), row_, k_by_size_ + c * keys_, blocks(block.keys));
+    return multiply_parts(ds_.from(block.at * row_ + block.from), row_,
+                          k_by_size_ + c * keys_ + block.from * kBlock,
+                          blocks(block.keys) - block.from / kBlock);
   }
-  void add_key_gradients(int64_t rows, int64_t, int64_t keys) {
-    for (int64_t j = 0; j < blocks(keys); ++j) {
+  void add_key_gradients(int64_t rows, int64_t from, int64_t keys) {
+    for (int64_t j = from / kBlock; j < blocks(keys); ++j) {
       add_products(p_, dout_transposed_, blocks(rows), j, dv_);
       add_products(ds_, q_transposed_, blocks(rows), j, dk_);
     }

@@ -44,20 +44,20 @@ class BackwardTiles : public VectorTiles<A> {
   }
   float* scores(int64_t row, int64_t key) { return p_ + row * row_ + key % kKeys; }
   float* score_gradients(int64_t row, int64_t key) { return ds_ + row * row_ + key % kKeys; }
-  void take_row(int64_t row, int64_t key, int64_t valid) {
+  void take_row(int64_t row, int64_t key, int64_t end) {
     for (float* of_panel : {scores(row, key), score_gradients(row, key)})
-      std::fill(of_panel + whole_vectors(valid), of_panel + kPanel, 0.0f);
+      std::fill(of_panel + whole_vectors(end), of_panel + kPanel, 0.0f);
   }
 
-  void add_query_gradients(const Block& block, int64_t from, int64_t to) {
-    tile_product(block.rows, size_, whole_panels(to) - from, ds_, row_, 1, k_ + from * size_, size_,
-                 dq_ + block.query * size_, size_, from > 0);
+  void add_query_gradients(const Block& block, int64_t from, int64_t to, bool more) {
+    tile_product(block.rows, size_, whole_panels(to) - from, score_gradients(0, from), row_, 1,
+                 k_ + from * size_, size_, dq_ + block.query * size_, size_, more);
   }
   Sums query_gradients(const Block& block, int64_t) { return {dq_ + block.query * size_, size_}; }
   void add_key_gradients(int64_t rows, int64_t from, int64_t to) {
     const int64_t whole = whole_panels(to) - from, at = from * size_;
-    tile_product(whole, size_, rows, p_, 1, row_, dout_, size_, dv_ + at, size_, true);
-    tile_product(whole, size_, rows, ds_, 1, row_, q_, size_, dk_ + at, size_, true);
+    tile_product(whole, size_, rows, scores(0, from), 1, row_, dout_, size_, dv_ + at, size_, true);
+    tile_product(whole, size_, rows, score_gradients(0, from), 1, row_, q_, size_, dk_ + at, size_, true);
   }
   void store_key_gradients(A* dk, A* dv, int64_t keys) const {
     store_rows(dk_, keys, dk);

@@ -21,9 +21,9 @@ inline constexpr int64_t kAllKeys = std::numeric_limits<int64_t>::max() / 2;
 //   multiply(block, key)        of the panel of keys from `key` on: scores and dP
 //   scores(row, key), score_gradients(row, key)
 //                               a row of either, which is made into dropped probabilities, and into dS
-//   take_row(row, key, valid)   of both, with zeros beyond the valid ones
-//   add_query_gradients(block, from, to)
-//                               of the keys [from, to) that the strip sees
+//   take_row(row, key, end)     of both, with zeros from `end` on
+//   add_query_gradients(block, from, to, more)
+//                               of the keys [from, to) that the strip sees, to those of keys before where there are `more`
 //   query_gradients(block, c)   Sums of the block when it has met all of them, from column c on
 //   add_key_gradients(rows, from, to)
 //                               of one strip to those of its keys [from, to)
@@ -46,9 +46,9 @@ class AttentionBackward : public AttentionKernel<Tiles> {
     int64_t number, first;  // the query head's number; the segment's first token
   };
 
-  // Of those that a strip sees, `all`, the ones that it meets now.
+  // Of those that a strip sees, from the panel `first` to `all`, the ones that it meets now.
   struct Keys {
-    int64_t from, to, all;
+    int64_t from, to, first, all;
   };
 
   int64_t units_of_segment() const override { return shape_.kv_heads; }
@@ -94,9 +94,10 @@ class AttentionBackward : public AttentionKernel<Tiles> {
     for (int64_t from = 0; from < segment.keys; from += Tiles::kKeys)
       for (int64_t first = 0; first < segment.tokens; first += Tiles::kStrip) {
         const int64_t rows = std::min(Tiles::kStrip, segment.tokens - first);
-        const int64_t seen = shape_.seen(first + rows - 1, segment.keys);
-        if (seen <= from) continue;
-        const Keys keys{from, std::min(seen, from + Tiles::kKeys), seen};
+        const int64_t panel = this->first_panel(first, segment.keys),
+                      seen = shape_.seen(first + rows - 1, segment.keys);
+        if (seen <= from || panel >= from + Tiles::kKeys) continue;
+        const Keys keys{std::max(panel, from), std::min(seen, from + Tiles::kKeys), panel, seen};
         tiles.load_queries(unit.q + first * shape_.q_row, unit.dout + first * shape_.out_row, rows);
         for (int64_t at = 0; at < rows; at += Tiles::kBlock)
           run_block(args, unit, this->block(first + at, std::min(Tiles::kBlock, rows - at), at, segment.keys),
@@ -111,26 +112,32 @@ class AttentionBackward : public AttentionKernel<Tiles> {
     const DropoutMask mask = dropout_.mask(*args.state);
     struct Row {
       float dot;
-      int64_t seen;
+      int64_t first, seen;
       uint64_t index;  // of dropout, at key 0
     } rows[Tiles::kBlock];
     for (int64_t i = 0; i < block.rows; ++i) {
       const int64_t query = block.query + i, at = query * shape_.out_row;
-      rows[i] = {row_dot(unit.dout + at, unit.out + at, shape_.head_size), shape_.seen(query, block.keys),
+      rows[i] = {row_dot(unit.dout + at, unit.out + at, shape_.head_size),
+                 shape_.first_seen(query, block.keys), shape_.seen(query, block.keys),
                  shape_.probability_at(*args.state, unit.number, unit.first + query) + unit.first};
     }
     for (int64_t key = keys.from; key < whole_panels(keys.to); key += kPanel) {
-      if (key < block.keys) tiles.multiply(block, key);
+      if (key >= block.from && key < block.keys) tiles.multiply(block, key);
       for (int64_t i = 0; i < Tiles::whole_rows(block.rows); ++i) {
         const int64_t row = block.at + i;
-        const int64_t valid = i < block.rows ? std::clamp<int64_t>(rows[i].seen - key, 0, kPanel) : 0;
-        if (valid > 0)
+        Valid valid{0, 0};
+        if (i < block.rows && key >= block.from)
+          valid = {std::max<int64_t>(rows[i].first - key, 0),
+                   std::clamp<int64_t>(rows[i].seen - key, 0, kPanel)};
+        if (valid.first >= valid.end)
+          valid.end = 0;
+        else
           gradient_row(mask, rows[i].index + key, unit.lse[block.query + i], rows[i].dot, valid,
                        tiles.score_scale(), tiles.scores(row, key), tiles.score_gradients(row, key));
-        tiles.take_row(row, key, valid);
+        tiles.take_row(row, key, valid.end);
       }
     }
-    tiles.add_query_gradients(block, keys.from, keys.to);
+    tiles.add_query_gradients(block, keys.from, keys.to, keys.from > keys.first);
     if (keys.to < keys.all) return;
     float scales[Tiles::kBlock];
     std::fill_n(scales, Tiles::kBlock, shape_.scale);
@@ -146,17 +153,32 @@ class AttentionBackward : public AttentionKernel<Tiles> {
   }
 
   // From scores and dP of one panel, in place: the dropped probabilities, and dS.
-  static void gradient_row(const DropoutMask& mask, uint64_t index, float lse, float dot, int64_t valid,
-                           float scale, float* scores, float* dp) {
+  void gradient_row(const DropoutMask& mask, uint64_t index, float lse, float dot, const Valid& valid,
+                    float scale, float* scores, float* dp) const {
     float keep[kPanel];
     std::fill_n(keep, kPanel, 1.0f);
-    if (mask.active()) mask.multipliers(index, valid, keep);
-    const int64_t end = whole_vectors(valid);
+    if (mask.active()) mask.multipliers(index, valid.end, keep);
+    const int64_t first = valid.first, last = valid.end, end = whole_vectors(last);
+    if (shape_.cap > 0) return capped_gradient_row(keep, lse, dot, valid, scale, scores, dp);
 #pragma omp simd
     for (int64_t j = 0; j < end; ++j) {
-      const float probability = j < valid ? fast_exp(scores[j] * scale - lse) : 0.0f;
+      const float probability = j >= first && j < last ? fast_exp(scores[j] * scale - lse) : 0.0f;
       scores[j] = probability * keep[j];
       dp[j] = probability * (dp[j] * keep[j] - dot);
+    }
+  }
+
+  // tanh' = 1 - tanh^2.
+  void capped_gradient_row(const float* keep, float lse, float dot, const Valid& valid, float scale,
+                           float* scores, float* dp) const {
+    const float cap = shape_.cap, inverse = scale / cap;
+    const int64_t first = valid.first, last = valid.end, end = whole_vectors(last);
+#pragma omp simd
+    for (int64_t j = 0; j < end; ++j) {
+      const float t = fast_tanh(scores[j] * inverse);
+      const float probability = j >= first && j < last ? fast_exp(cap * t - lse) : 0.0f;
+      scores[j] = probability * keep[j];
+      dp[j] = probability * (dp[j] * keep[j] - dot) * (1.0f - t * t);
     }
   }
 };

@@ -65,9 +65,10 @@ class CachedAttention : public Kernel {
       const A* from = q + shape_.q_at(unit) + token * shape_.q_row;
 #pragma omp simd
       for (int64_t c = 0; c < size; ++c) query[c] = shape_.scale * load(from[c]);
-      const int64_t seen = filled.cached + token + 1;
-      const float inverse = 1.0f / weigh(query, args.out[1].as<A>() + cache, seen, weights);
-      add_up(weights, args.out[2].as<A>() + cache, seen, sums);
+      const int64_t end = filled.cached + token + 1, key = shape_.first_seen(end - 1, end), seen = end - key;
+      const int64_t at = cache + key * size;
+      const float inverse = 1.0f / weigh(query, args.out[1].as<A>() + at, seen, weights);
+      add_up(weights, args.out[2].as<A>() + at, seen, sums);
       write_each(out, size, [&](int64_t c) { return sums[c] * inverse; });
     }
   }
@@ -82,6 +83,10 @@ class CachedAttention : public Kernel {
       for (int64_t c = 0; c < size; ++c) score += query[c] * load(k[c]);
       weights[key] = score;
     }
+    if (shape_.cap > 0)
+#pragma omp simd
+      for (int64_t key = 0; key < seen; ++key)
+        weights[key] = shape_.cap * fast_tanh(weights[key] / shape_.cap);
     const float top = greatest(weights, seen);
     float sum = 0.0f;
 #pragma omp simd reduction(+ : sum)

@@ -6,6 +6,7 @@
 
 #include "engine/ops/cpu/column_sums.h"
 #include "engine/ops/cpu/kernels.h"
+#include "engine/ops/norm.h"
 
 namespace recollect::cpu {
 
@@ -18,7 +19,8 @@ class Norm : public Kernel {
       : threads_(omp_get_max_threads()),
         rows_(view.in(0).shape[0]),
         width_(view.in(0).shape[1]),
-        epsilon_(static_cast<float>(view.attributes().real("epsilon"))) {}
+        epsilon_(static_cast<float>(view.attributes().real("epsilon"))),
+        offset_(static_cast<float>(weight_offset(view.attributes()))) {}
 
   void run(const KernelArgs& args) override {
     const A* x = args.in[0].as<A>();
@@ -55,14 +57,14 @@ class Norm : public Kernel {
     if constexpr (kCentered)
       write_each(y, width_, [&](int64_t c) { return (load(x[c]) - m) * r * weight[c] + bias[c]; });
     else
-      write_each(y, width_, [&](int64_t c) { return load(x[c]) * r * weight[c]; });
+      write_each(y, width_, [&](int64_t c) { return load(x[c]) * r * (offset_ + weight[c]); });
     *rstd = r;
     return m;
   }
 
   int threads_;
   int64_t rows_, width_;
-  float epsilon_;
+  float epsilon_, offset_;
 };
 
 template <typename A>
@@ -93,6 +95,7 @@ class NormBackward : public Kernel {
  public:
   explicit NormBackward(const OpView& view)
       : width_(view.in(0).shape[1]),
+        offset_(static_cast<float>(weight_offset(view.attributes()))),
         sums_(omp_get_max_threads(), view.in(0).shape[0], kParameters * width_) {}
 
   // The sums of the parameters side by side, and their result before it is taken apart.
@@ -126,7 +129,7 @@ class NormBackward : public Kernel {
     float sum_g = 0.0f, sum_gx = 0.0f;
 #pragma omp simd reduction(+ : sum_g, sum_gx)
     for (int64_t c = 0; c < width_; ++c) {
-      const float d = load(dy[c]), normal = (load(x[c]) - mean) * rstd, g = d * weight[c];
+      const float d = load(dy[c]), normal = (load(x[c]) - mean) * rstd, g = d * scale(weight[c]);
       sum_gx += g * normal;
       dweight[c] += d * normal;
       if constexpr (kCentered) {
@@ -137,7 +140,7 @@ class NormBackward : public Kernel {
     const float mean_g = sum_g / static_cast<float>(width_), mean_gx = sum_gx / static_cast<float>(width_);
     const auto gradient = [&](int64_t c) {
       const float normal = (load(x[c]) - mean) * rstd;
-      return rstd * (load(dy[c]) * weight[c] - mean_g - normal * mean_gx);
+      return rstd * (load(dy[c]) * scale(weight[c]) - mean_g - normal * mean_gx);
     };
     if (add)
       write_each(dx, width_, [&](int64_t c) { return gradient(c) + load(add[c]); });
@@ -149,7 +152,10 @@ class NormBackward : public Kernel {
     for (int64_t c = 0; c < width_; ++c) out[c] = accumulate ? out[c] + sum[c] : sum[c];
   }
 
+  float scale(float weight) const { return kCentered ? weight : offset_ + weight; }
+
   int64_t width_;
+  float offset_;
   ColumnSums sums_;
 };
 

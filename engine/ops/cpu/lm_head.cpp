@@ -60,6 +60,7 @@ class LmHeadLoss : public Kernel {
         gradient_(view.attributes().integer("gradient") != 0),
         overwrites_(view.attributes().has("overwrite")),
         bias_(view.has_input(4)),
+        cap_(static_cast<float>(logit_cap(view.attributes()))),
         gradients_(view),
         whole_(chunk_, rows_, width_, view.in(0).dtype, bias_),
         rest_(tokens_ % chunk_
@@ -168,16 +169,16 @@ class LmHeadLoss : public Kernel {
     const auto exponentials = [&](int64_t i, const A* row) {
       sums[i] = sum_of_exponentials(row, static_cast<float>(max[i]));
       const int64_t t = target(args, first + i) - first_row_;
-      sums[count + i] = t >= 0 && t < predicted_ ? load(row[t]) : 0.0f;
+      sums[count + i] = t >= 0 && t < predicted_ ? capped(load(row[t])) : 0.0f;
     };
     if (!vocabulary_) {
       each_row([&](int64_t i, const A* row) {
-        max[i] = greatest(row, predicted_);
+        max[i] = capped(greatest(row, predicted_));
         exponentials(i, row);
       });
       return;
     }
-    each_row([&](int64_t i, const A* row) { max[i] = greatest(row, predicted_); });
+    each_row([&](int64_t i, const A* row) { max[i] = capped(greatest(row, predicted_)); });
     vocabulary_->max(max, count);
     each_row(exponentials);
     vocabulary_->sum(sums, 2 * count);
@@ -185,12 +186,22 @@ class LmHeadLoss : public Kernel {
 
   float sum_of_exponentials(const A* row, float max) const {
     float sum = 0.0f;
+    if (cap_ > 0) {
+#pragma omp simd reduction(+ : sum)
+      for (int64_t v = 0; v < predicted_; ++v) sum += fast_exp(cap_ * fast_tanh(load(row[v]) / cap_) - max);
+      return sum;
+    }
 #pragma omp simd reduction(+ : sum)
     for (int64_t v = 0; v < predicted_; ++v) sum += fast_exp(load(row[v]) - max);
     return sum;
   }
 
-  // scale * (probability - [is the target]); zero in padding and where nothing is predicted.
+  // Logits stay as they are stored, and are capped whenever they are read. No part of the vocabulary: kLeast of greatest().
+  float capped(float logit) const {
+    return cap_ > 0 && predicted_ > 0 ? cap_ * fast_tanh(logit / cap_) : logit;
+  }
+
+  // scale * (probability - [is the target]) * the slope of the cap; zero in padding and where nothing is predicted.
   void logit_gradient(A* row, float log_sum, int64_t target, double scale) const {
     if (target == kIgnoredLabel) {
       std::fill_n(row, rows_, A{});
@@ -199,9 +210,16 @@ class LmHeadLoss : public Kernel {
     const float s = static_cast<float>(scale);
     const int64_t t = target - first_row_;
     const bool mine = t >= 0 && t < predicted_;
-    const float probability = mine ? fast_exp(load(row[t]) - log_sum) : 0.0f;
-    write_each(row, predicted_, [&](int64_t v) { return s * fast_exp(load(row[v]) - log_sum); });
-    if (mine) store(row + t, s * (probability - 1.0f));
+    const float own = mine ? load(row[t]) : 0.0f, tanh = cap_ > 0 ? fast_tanh(own / cap_) : 0.0f;
+    const float probability = mine ? fast_exp(capped(own) - log_sum) : 0.0f;
+    if (cap_ > 0)
+      write_each(row, predicted_, [&](int64_t v) {
+        const float t = fast_tanh(load(row[v]) / cap_);
+        return s * fast_exp(cap_ * t - log_sum) * (1.0f - t * t);
+      });
+    else
+      write_each(row, predicted_, [&](int64_t v) { return s * fast_exp(load(row[v]) - log_sum); });
+    if (mine) store(row + t, s * (probability - 1.0f) * (1.0f - tanh * tanh));
     std::fill(row + predicted_, row + rows_, A{});
   }
 
@@ -215,6 +233,7 @@ class LmHeadLoss : public Kernel {
   int threads_;
   int64_t tokens_, width_, rows_, chunk_, first_row_, vocabulary_size_, predicted_;
   bool gradient_, overwrites_, bias_;
+  float cap_;
   HeadGradients gradients_;
   ChunkProducts whole_;
   std::unique_ptr<ChunkProducts> rest_;

@@ -140,9 +140,25 @@ struct MapBackwardBody {
   }
 };
 
+// What a gate lets through, and its derivative.
+struct Through {
+  float value, derivative;
+};
+struct OfSilu {
+  static __device__ float value(float gate) { return gate * sigmoid(gate); }
+  static __device__ Through both(float gate) {
+    const float s = sigmoid(gate), silu = gate * s;
+    return {silu, s + silu * (1.0f - s)};
+  }
+};
+struct OfGeluGate {
+  static __device__ float value(float gate) { return GeluTanh::value(gate); }
+  static __device__ Through both(float gate) { return {GeluTanh::value(gate), GeluTanh::derivative(gate)}; }
+};
+
 // A row of x is gate | up, each of `width`.
-template <typename A, int N>
-struct SwigluBody {
+template <typename A, int N, typename Gate>
+struct GatedBody {
   using Columns = OneVector<N>;
   using Operands = Two<N>;
   static constexpr int kSums = 0, kRows = 2;
@@ -159,13 +175,13 @@ struct SwigluBody {
   __device__ void apply(int64_t row, int64_t unit, int, const Operands& in, float (*)[N]) const {
     Floats<N> out;
 #pragma unroll
-    for (int i = 0; i < N; ++i) out[i] = in.first[i] * sigmoid(in.first[i]) * in.second[i];
+    for (int i = 0; i < N; ++i) out[i] = Gate::value(in.first[i]) * in.second[i];
     store<N>(y + row * width + unit * N, out);
   }
 };
 
-template <typename A, int N>
-struct SwigluBackwardBody {
+template <typename A, int N, typename Gate>
+struct GatedBackwardBody {
   using Columns = OneVector<N>;
   struct Operands {
     Floats<N> dy, gate, up;
@@ -185,9 +201,9 @@ struct SwigluBackwardBody {
     Floats<N> gate, up;
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-      const float s = sigmoid(in.gate[i]), silu = in.gate[i] * s;
-      gate[i] = in.dy[i] * in.up[i] * (s + silu * (1.0f - s));
-      up[i] = in.dy[i] * silu;
+      const Through through = Gate::both(in.gate[i]);
+      gate[i] = in.dy[i] * in.up[i] * through.derivative;
+      up[i] = in.dy[i] * through.value;
     }
     const int64_t at = 2 * row * width + unit * N;
     store<N>(dx + at, gate);
@@ -195,22 +211,22 @@ struct SwigluBackwardBody {
   }
 };
 
-template <typename A, int N>
-class Swiglu : public WalkKernel {
+template <typename A, int N, typename Gate>
+class Gated : public WalkKernel {
  public:
-  explicit Swiglu(const OpView& view) : WalkKernel(view, view.out(0).shape[1], N) {}
+  explicit Gated(const OpView& view) : WalkKernel(view, view.out(0).shape[1], N) {}
   void run(const KernelArgs& args) override {
-    walk(args, SwigluBody<A, N>{args.in[0].as<A>(), args.out[0].as<A>(), walk_.width});
+    walk(args, GatedBody<A, N, Gate>{args.in[0].as<A>(), args.out[0].as<A>(), walk_.width});
   }
 };
 
-template <typename A, int N>
-class SwigluBackward : public WalkKernel {
+template <typename A, int N, typename Gate>
+class GatedBackward : public WalkKernel {
  public:
-  explicit SwigluBackward(const OpView& view) : WalkKernel(view, N) {}
+  explicit GatedBackward(const OpView& view) : WalkKernel(view, N) {}
   void run(const KernelArgs& args) override {
-    walk(args,
-         SwigluBackwardBody<A, N>{args.in[0].as<A>(), args.in[1].as<A>(), args.out[0].as<A>(), walk_.width});
+    walk(args, GatedBackwardBody<A, N, Gate>{args.in[0].as<A>(), args.in[1].as<A>(), args.out[0].as<A>(),
+                                             walk_.width});
   }
 };
 
@@ -242,11 +258,17 @@ using Tanh = Map<A, N, OfTanh>;
 template <typename A, int N>
 using TanhBackward = MapBackward<A, N, OfTanh>;
 
+template <typename A, int N>
+using SwigluBackward = GatedBackward<A, N, OfSilu>;
+template <typename A, int N>
+using GegluBackward = GatedBackward<A, N, OfGeluGate>;
+
 // Vectors must not reach from gate to up: its half decides.
-KernelPointer make_swiglu(const OpView& view) {
+template <typename Gate>
+KernelPointer make_gated(const OpView& view, const char* kind) {
   return with_row_vectors(
-      view.in(0).dtype, view.out(0).shape[1], "swiglu",
-      [&]<typename A, int N>() -> KernelPointer { return std::make_unique<Swiglu<A, N>>(view); });
+      view.in(0).dtype, view.out(0).shape[1], kind,
+      [&]<typename A, int N>() -> KernelPointer { return std::make_unique<Gated<A, N, Gate>>(view); });
 }
 
 template <template <typename, int, typename> class K>
@@ -271,8 +293,10 @@ void register_activation(KernelTable& table) {
   table.add("bias_gelu_backward",
             [](const OpView& view) { return make_gelu<BiasGeluBackward>(view, "bias_gelu_backward"); });
   table.add("gelu_backward", make_pass_of_gelu_gradient);
-  table.add("swiglu", make_swiglu);
+  table.add("swiglu", [](const OpView& view) { return make_gated<OfSilu>(view, "swiglu"); });
   add_row_kernel<SwigluBackward>(table, "swiglu_backward");
+  table.add("geglu", [](const OpView& view) { return make_gated<OfGeluGate>(view, "geglu"); });
+  add_row_kernel<GegluBackward>(table, "geglu_backward");
   add_row_kernel<Tanh>(table, "tanh");
   add_row_kernel<TanhBackward>(table, "tanh_backward");
 }

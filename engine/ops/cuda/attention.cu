@@ -1,6 +1,6 @@
 // Attention, forward: a block has a tile of queries and goes through the tiles of the keys that they see, with the maximum
 // and the sum of exponentials of every row so far. In float arithmetic without tensor cores: for precision fp32, and for
-// what cuDNN does not do, or is not asked to: several sequences in a sample. Scores are logarithms to the base of 2.
+// what cuDNN does not do, or is not asked to: several sequences in a sample, capped scores. Scores are logarithms to the base of 2.
 #include "engine/ops/cuda/attention_fused.h"
 #include "engine/ops/cuda/attention_tiles.h"
 #include "engine/runtime/cuda/reduce.h"
@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(kTileThreads, 2)
   typename T::Out o = {};
   SoftmaxRows<T> softmax = {};
   T::fill(-INFINITY, softmax.max);
-  int key = static_cast<int>(segments.first_tile(first, T::kColumns));
+  int key = first_tile_of_keys(shape, segments, first, keys, T::kColumns);
   bool more = key < end && !segments.ends_before(key, last);
   if (more) T::bring(k_rows + key * shape.kv_row, shape.kv_row, keys - key, size, k);
   __pipeline_commit();
@@ -81,6 +81,7 @@ __global__ void __launch_bounds__(kTileThreads, 2)
     __syncthreads();  // keys have been read
     if (more) T::bring(k_rows + next * shape.kv_row, shape.kv_row, keys - next, size, k);
     __pipeline_commit();
+    T::cap_scores(shape.cap, s);
     if (positions) T::hide_others(segments, first, key, rows, keys - key, s);
     T::hide_unseen_columns(shape, first, key, keys, s);
     exponentials<T>(mask, first, key, s, softmax, o);

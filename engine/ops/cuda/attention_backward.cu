@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(kTileThreads, 2)
   const TokenSegments segments(in.positions, sample, shape.length);
   const ProbabilityMask mask(shape, site, state, unit);
   const A *k_rows = in.kv + shape.k_at(kv_unit), *v_rows = in.kv + shape.v_at(kv_unit);
-  int key = static_cast<int>(segments.first_tile(first, T::kColumns));
+  int key = first_tile_of_keys(shape, segments, first, keys, T::kColumns);
   bool more = key < end && !segments.ends_before(key, last);
   if (more) T::bring(v_rows + key * shape.kv_row, shape.kv_row, keys - key, size, v);
   __pipeline_commit();
@@ -80,12 +80,14 @@ __global__ void __launch_bounds__(kTileThreads, 2)
     if (more) T::bring(v_rows + next * shape.kv_row, shape.kv_row, keys - next, size, v);
     __pipeline_commit();
     T::multiply(q, k, score);
+    T::cap_scores(shape.cap, score);
     if (segments.positions) T::hide_others(segments, first, key, rows, keys - key, score);
     T::hide_unseen_columns(shape, first, key, keys, score);
 #pragma unroll
     for (int i = 0; i < T::kM; ++i)
       T::multiply_columns(mask, first + tile_y() + kDown * i, key, [&](int j, float multiplier) {
-        dscore[i][j] = exp2f(score[i][j] - lse[i]) * (dscore[i][j] * multiplier - delta[i]);
+        dscore[i][j] = exp2f(score[i][j] - lse[i]) * (dscore[i][j] * multiplier - delta[i]) *
+                       T::slope_of_cap(shape.cap, score[i][j]);
       });
     T::put(dscore, ds);
     __syncwarp();
@@ -107,11 +109,13 @@ __device__ QueryRange queries_of(const AttentionShape& shape, const TokenSegment
   const int length = static_cast<int>(shape.length), rows = length - key,
             last = key + (rows < T::kRows ? rows : T::kRows) - 1;
   if (key >= keys) return {0, 0};
-  const int first = shape.causal ? key / T::kColumns * T::kColumns
-                                 : static_cast<int>(segments.first_tile(key, T::kColumns));
-  if (!segments.positions) return {first, length};
+  const int of_window = static_cast<int>(shape.first_query(key)) / T::kColumns * T::kColumns,
+            of_segment = static_cast<int>(segments.first_tile(key, T::kColumns)),
+            first = shape.causal || of_segment < of_window ? of_window : of_segment,
+            seen_before = static_cast<int>(shape.end_of_queries(last < keys ? last : keys - 1, keys, length));
+  if (!segments.positions) return {first, seen_before};
   int end = first;
-  while (end < length && !segments.ends_before(end, last)) end += T::kColumns;
+  while (end < seen_before && !segments.ends_before(end, last)) end += T::kColumns;
   return {first, end};
 }
 
@@ -169,6 +173,7 @@ __global__ void __launch_bounds__(kTileThreads, 2)
     __pipeline_wait_prior(0);
     __syncthreads();  // queries are there
     T::multiply(k, q, score);
+    T::cap_scores(shape.cap, score);
     if (segments.positions) T::hide_others(segments, first, query, rows, length - query, score);
     T::hide_unseen_rows(shape, query, first, keys, score);
 #pragma unroll
@@ -177,8 +182,9 @@ __global__ void __launch_bounds__(kTileThreads, 2)
       const float base = lse[column] * kLog2E, sum = delta[column];
       T::multiply_rows(mask, query + column, first, [&](int i, float multiplier) {
         const float probability = exp2f(score[i][j] - base);
+        const float slope = T::slope_of_cap(shape.cap, score[i][j]);
         score[i][j] = probability * multiplier;
-        dscore[i][j] = probability * (dscore[i][j] * multiplier - sum);
+        dscore[i][j] = probability * (dscore[i][j] * multiplier - sum) * slope;
       });
     }
     T::put(score, p);

@@ -44,6 +44,8 @@ class FusedAttention : public Kernel {
             .kv_row = cut_.shape.kv_row,
             .o_row = cut_.shape.out_row,
             .causal = cut_.shape.causal,
+            .window = cut_.shape.window < cut_.shape.length ? cut_.shape.window : 0,
+            .scale = cut_.scale,
             .padded = cut_.padded,
             .dropout = dropout,
             .in_order = backward && cut_.in_order};

@@ -5,7 +5,7 @@
 
 namespace recollect::cuda {
 
-// Null for what cuDNN does not do, f32 among it, and for several sequences in a sample. `libraries` is null
+// Null for what cuDNN does not do, as is_fused() says. `libraries` is null
 // where programs are only planned.
 KernelPointer make_fused_attention(const OpView& view, Libraries* libraries);
 KernelPointer make_fused_attention_backward(const OpView& view, Libraries* libraries);

@@ -124,9 +124,19 @@ class ProbabilityMask {
   bool whole_;               // blocks of Philox never begin in the middle of a tile
 };
 
-// How many keys from `key` on a query sees; not positive where there are none.
+// How many keys from `key` on a query sees; not positive where there are none. And how many of those its window hides.
 __device__ inline int seen_from(const AttentionShape& shape, int query, int keys, int key) {
-  return (shape.causal && query < keys ? query + 1 : keys) - key;
+  return static_cast<int>(shape.seen(query, keys)) - key;
+}
+__device__ inline int hidden_from(const AttentionShape& shape, int query, int keys, int key) {
+  return static_cast<int>(shape.first_seen(query, keys)) - key;
+}
+// The first of tiles of keys that a query, and so all later ones, may meet.
+__device__ inline int first_tile_of_keys(const AttentionShape& shape, const TokenSegments& segments,
+                                         int query, int keys, int tile) {
+  const int of_segment = static_cast<int>(segments.first_tile(query, tile)),
+            of_window = static_cast<int>(shape.first_seen(query, keys)) / tile * tile;
+  return of_segment > of_window ? of_segment : of_window;
 }
 
 // kDownMicro and kAcrossMicro: a thread's rows and columns. kWidth: features of a head, with zeros up to there.
@@ -263,28 +273,51 @@ struct Tiling {
   // Takes out keys that are not seen where rows are queries; nothing is done to a tile of which all is seen.
   static __device__ void hide_unseen_columns(const AttentionShape& shape, int first, int key, int keys,
                                              Scores& scores) {
-    if (seen_from(shape, first, keys, key) >= kColumns) return;  // the first query sees least
+    if (seen_from(shape, first, keys, key) >=
+            kColumns &&  // the first query sees least, the last is hidden most
+        hidden_from(shape, first + kRows - 1, keys, key) <= 0)
+      return;
 #pragma unroll
     for (int i = 0; i < kM; ++i) {
-      const int seen = seen_from(shape, first + tile_y() + kDown * i, keys, key);
+      const int query = first + tile_y() + kDown * i, seen = seen_from(shape, query, keys, key),
+                hidden = hidden_from(shape, query, keys, key);
 #pragma unroll
       for (int j = 0; j < kN; ++j)
-        if (tile_x() + kAcross * j >= seen) scores[i][j] = -INFINITY;
+        if (tile_x() + kAcross * j >= seen || tile_x() + kAcross * j < hidden) scores[i][j] = -INFINITY;
     }
   }
   // The same where rows are keys, and queries from `length` on.
   static __device__ void hide_unseen_rows(const AttentionShape& shape, int query, int key, int keys,
                                           Scores& scores) {
     const int queries = static_cast<int>(shape.length) - query;
-    if (queries >= kColumns && seen_from(shape, query, keys, key) >= kRows) return;
+    if (queries >= kColumns && seen_from(shape, query, keys, key) >= kRows &&
+        hidden_from(shape, query + kColumns - 1, keys, key) <= 0)
+      return;
 #pragma unroll
     for (int j = 0; j < kN; ++j) {
       const int column = tile_x() + kAcross * j,
-                seen = column < queries ? seen_from(shape, query + column, keys, key) : 0;
+                seen = column < queries ? seen_from(shape, query + column, keys, key) : 0,
+                hidden = hidden_from(shape, query + column, keys, key);
 #pragma unroll
       for (int i = 0; i < kM; ++i)
-        if (tile_y() + kDown * i >= seen) scores[i][j] = -INFINITY;
+        if (tile_y() + kDown * i >= seen || tile_y() + kDown * i < hidden) scores[i][j] = -INFINITY;
     }
+  }
+
+  // Scores, which are logarithms to the base of 2, capped; before any is hidden.
+  static __device__ void cap_scores(float cap, Scores& scores) {
+    if (cap == 0.0f) return;
+    const float most = cap * kLog2E, inverse = 1.0f / most;
+#pragma unroll
+    for (int i = 0; i < kM; ++i)
+#pragma unroll
+      for (int j = 0; j < kN; ++j) scores[i][j] = most * tanhf(scores[i][j] * inverse);
+  }
+  // What a capped score's gradient is multiplied by to be that of the score: tanh' = 1 - tanh^2; of a hidden one zero.
+  static __device__ float slope_of_cap(float cap, float score) {
+    if (cap == 0.0f) return 1.0f;
+    const float tanh = fmaxf(score / (cap * kLog2E), -1.0f);
+    return 1.0f - tanh * tanh;
   }
 
   // This thread's outputs to memory; row y + 16 i times scale[i].

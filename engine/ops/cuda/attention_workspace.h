@@ -24,6 +24,7 @@ struct FusedAttentionWorkspace {
         in_order(view.attributes().has(kKeysInOrder)),
         backward(at.q == kAttentionBackwardInputs.q),
         dropout(view.attributes().real("p")),
+        scale(view.attributes().has(kScoreScale) ? view.attributes().real(kScoreScale) : 0),
         chunks(attention_chunks(shape.samples, shape.heads, group, unit_bytes())) {}
 
   std::size_t bytes() const {
@@ -49,7 +50,7 @@ struct FusedAttentionWorkspace {
   AttentionShape shape;
   int64_t group;  // query heads that share a key/value head
   bool padded, in_order, backward;
-  double dropout;
+  double dropout, scale;  // scale 0: as the size of a head has it
   std::vector<AttentionChunk> chunks;
 
  private:
@@ -58,11 +59,13 @@ struct FusedAttentionWorkspace {
   }
 };
 
-// Whether it is cuDNN's: not what cuDNN does not do, f32 among it, nor several sequences in a sample.
+// Whether it is cuDNN's: not what cuDNN does not do, f32 and capped scores among it, nor several sequences in a sample, nor
+// windows of padded ones, some of whose queries see nothing there.
 inline bool is_fused(const OpView& view, const AttentionInputs& at) {
   const DType dtype = view.in(at.q).dtype;
   const AttentionShape shape(view, at);
-  return has_fused_attention() && !view.has_input(at.positions) &&
+  return has_fused_attention() && !view.has_input(at.positions) && shape.cap == 0 &&
+         (shape.window >= shape.length || !view.has_input(at.lengths)) &&
          (dtype == DType::kBF16 || dtype == DType::kF16) && shape.whole_groups() &&
          shape.head_size % 8 == 0 && shape.head_size <= kLargestFusedHead && shape.length > 1;
 }

@@ -43,19 +43,21 @@ __global__ void __launch_bounds__(kWarp* kWarps, 8)
     return;
   }
   const A* const from = q + shape.q_at(unit) + query * shape.q_row;
-  const int64_t cache = cache_at(shape, capacity, shape.kv_unit(unit), 0), seen = filled.cached + query + 1;
+  const int64_t cache = cache_at(shape, capacity, shape.kv_unit(unit), 0), seen = filled.cached + query + 1,
+                first = shape.first_seen(seen - 1, seen);
   float mine[kEach], o[kEach] = {}, max = -INFINITY, sum = 0.0f;
 #pragma unroll
   for (int j = 0; j < kEach; ++j)
     mine[j] = lane + kWarp * j < size ? shape.scale * load_one(from + lane + kWarp * j) : 0.0f;
 #pragma unroll 1
-  for (int64_t key = warp; key < seen; key += kWarps) {
+  for (int64_t key = first + warp; key < seen; key += kWarps) {
     const A *k = keys + cache + key * size, *v = values + cache + key * size;
     float score = 0.0f;
 #pragma unroll
     for (int j = 0; j < kEach; ++j)
       if (lane + kWarp * j < size) score += mine[j] * load_one(k + lane + kWarp * j);
     score = reduce_warp<Sum>(score);
+    if (shape.cap > 0.0f) score = shape.cap * tanhf(score / shape.cap);
     const float top = fmaxf(max, score), correction = expf(max - top), weight = expf(score - top);
     max = top;
     sum = sum * correction + weight;

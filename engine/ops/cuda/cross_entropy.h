@@ -26,7 +26,12 @@ struct Targets {
 // This rank's part of the vocabulary.
 struct VocabularyPart {
   int64_t first, rows, predicted;  // entries from `predicted` on are padding
+  float cap;                       // of logits, which are capped whenever they are read; 0: they are not
 };
+
+__device__ inline float capped(float logit, float cap) {
+  return cap > 0.0f ? cap * tanhf(logit / cap) : logit;
+}
 
 // One number per row of a chunk. `sum` and `target_logit` are neighbours, for one reduction.
 struct RowStatistics {
@@ -40,11 +45,16 @@ struct RowNumbers {
 // The greatest of a row's logits, and the sum of exponentials relative to it. A row is kept as it is read, whole vectors of
 // it, which nobody reads but the thread that has put them there.
 template <typename A, int N, bool kKeeps = false>
-__device__ RowNumbers row_numbers(const A* logits, int64_t predicted, [[maybe_unused]] A* kept = nullptr) {
+__device__ RowNumbers row_numbers(const A* logits, const VocabularyPart& part,
+                                  [[maybe_unused]] A* kept = nullptr) {
+  const int64_t predicted = part.predicted;
   float max = kLowest, sum = 0.0f;
   for (int64_t c = threadIdx.x * N; c < predicted; c += blockDim.x * N) {
     Floats<N> x = load<N>(logits + c);
     if constexpr (kKeeps) store<N>(kept + c, x);
+    if (part.cap > 0.0f)
+#pragma unroll
+      for (int i = 0; i < N; ++i) x[i] = capped(x[i], part.cap);
     float greatest = max;
 #pragma unroll
     for (int i = 0; i < N; ++i) {
@@ -60,18 +70,22 @@ __device__ RowNumbers row_numbers(const A* logits, int64_t predicted, [[maybe_un
   return {row_max, reduce_block<Sum>(sum * __expf(max - row_max), 0.0f)};
 }
 
-// Overwrites a row's logits, which are read from `kept`: scale * (probability - [is the target]); zero in padding and where
-// nothing is predicted.
+// Overwrites a row's logits, which are read from `kept`: scale * (probability - [is the target]) times the slope of the cap;
+// zero in padding and where nothing is predicted.
 template <typename A, int N>
 __device__ void row_gradient(A* logits, const A* kept, const VocabularyPart& part, int64_t target,
                              float log_sum, float scale) {
   for (int64_t c = threadIdx.x * N; c < part.rows; c += blockDim.x * N) {
-    const Floats<N> x = load<N>(kept + c);
-    Floats<N> out;
+    Floats<N> x = load<N>(kept + c), out;
 #pragma unroll
     for (int i = 0; i < N; ++i) {
+      float slope = scale;  // times tanh' = 1 - tanh^2
+      if (part.cap > 0.0f) {
+        x[i] = capped(x[i], part.cap);
+        slope *= 1.0f - x[i] / part.cap * (x[i] / part.cap);
+      }
       const float one = part.first + c + i == target ? 1.0f : 0.0f;
-      out[i] = target != kNoTarget && c + i < part.predicted ? scale * (__expf(x[i] - log_sum) - one) : 0.0f;
+      out[i] = target != kNoTarget && c + i < part.predicted ? slope * (__expf(x[i] - log_sum) - one) : 0.0f;
     }
     store<N>(logits + c, out);
   }
@@ -85,7 +99,8 @@ __device__ inline float loss_of(int64_t target, float log_sum, float target_logi
 template <typename A>
 __device__ float target_logit(const A* logits, const VocabularyPart& part, int64_t target) {
   const int64_t at = target - part.first;
-  return target != kNoTarget && at >= 0 && at < part.predicted ? load_one(logits + at) : 0.0f;
+  return target != kNoTarget && at >= 0 && at < part.predicted ? capped(load_one(logits + at), part.cap)
+                                                               : 0.0f;
 }
 
 // Of a whole vocabulary: everything at once. `losses` and `first_row` are of the chunk. With kKeeps a launch has shared memory
@@ -102,7 +117,7 @@ __global__ void __launch_bounds__(kLossThreads)
     RECOLLECT_DYNAMIC_SHARED(shared, A);
     kept = shared;
   }
-  const RowNumbers numbers = row_numbers<A, N, kKeeps>(row, part.predicted, kept);
+  const RowNumbers numbers = row_numbers<A, N, kKeeps>(row, part, kept);
   const float log_sum = numbers.max + logf(numbers.sum);
   if (threadIdx.x == 0) losses[blockIdx.x] = loss_of(target, log_sum, of_target);
   if (gradient) row_gradient<A, N>(row, kept, part, target, log_sum, static_cast<float>(*scale));
@@ -115,7 +130,7 @@ __global__ void __launch_bounds__(kLossThreads)
                     RowStatistics statistics) {
   const A* row = logits + blockIdx.x * part.rows;
   const float of_target = target_logit(row, part, targets.of(first_row + blockIdx.x));
-  const RowNumbers numbers = row_numbers<A, N>(row, part.predicted);
+  const RowNumbers numbers = row_numbers<A, N>(row, part);
   if (threadIdx.x > 0) return;
   statistics.own_max[blockIdx.x] = statistics.max[blockIdx.x] = numbers.max;
   statistics.sum[blockIdx.x] = numbers.sum;

@@ -131,7 +131,8 @@ std::string described(const AttentionProblem& p) {
   return std::string("attention") + (p.backward ? "'s backward" : "") + " of " + std::to_string(p.samples) +
          " samples, " + std::to_string(p.heads) + " heads of " + std::to_string(p.head_size) + ", " +
          (p.kv_heads == p.heads ? "" : std::to_string(p.kv_heads) + " of keys, ") + std::to_string(p.length) +
-         " tokens, in " + std::string(name_of(p.dtype));
+         " tokens, " + (p.window > 0 ? "a window of " + std::to_string(p.window) + ", " : "") + "in " +
+         std::string(name_of(p.dtype));
 }
 
 class Builder {
@@ -179,9 +180,12 @@ class Builder {
 
   template <typename Attributes>
   void set_common(Attributes& attributes) {
-    attributes.set_attn_scale(static_cast<float>(1.0 / std::sqrt(static_cast<double>(p_.head_size))));
-    if (p_.causal)
-      attributes.set_diagonal_alignment(fe::DiagonalAlignment_t::TOP_LEFT).set_diagonal_band_right_bound(0);
+    const double usual = 1.0 / std::sqrt(static_cast<double>(p_.head_size));
+    attributes.set_attn_scale(static_cast<float>(p_.scale > 0 ? p_.scale : usual));
+    if (p_.causal || p_.window > 0)
+      attributes.set_diagonal_alignment(fe::DiagonalAlignment_t::TOP_LEFT)
+          .set_diagonal_band_right_bound(p_.causal ? 0 : p_.window - 1);
+    if (p_.window > 0) attributes.set_diagonal_band_left_bound(p_.window);
     if (p_.padded) {
       attributes.set_padding_mask(true)
           .set_seq_len_q(words(kQueryLengths, p_.samples, fe::DataType_t::INT32))

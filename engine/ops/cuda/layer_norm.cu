@@ -6,6 +6,7 @@
 #include "engine/ops/cuda/codes.h"
 #include "engine/ops/cuda/row_kernel.h"
 #include "engine/ops/cuda/workspaces.h"
+#include "engine/ops/norm.h"
 #include "engine/runtime/cuda/reduce.h"
 
 namespace recollect::cuda {
@@ -69,7 +70,7 @@ template <typename A, int N, bool kCentered, bool kBlockRow>
 __device__ uint32_t normalize_row(const A* __restrict__ x, const float* __restrict__ weight,
                                   const float* __restrict__ bias, A* __restrict__ y,
                                   float* __restrict__ means, float* __restrict__ rstds, int64_t row,
-                                  int64_t width, float epsilon) {
+                                  int64_t width, float epsilon, float offset) {
   const A* from = x + row * width;
   const int64_t first = threadIdx.x * N, step = blockDim.x * N;
 
@@ -90,7 +91,11 @@ __device__ uint32_t normalize_row(const A* __restrict__ x, const float* __restri
 
   uint32_t most = 0;
   for (int64_t c = first; c < width; c += step) {
-    const Floats<N> in = load<N>(from + c), scale = load<N>(weight + c);
+    const Floats<N> in = load<N>(from + c);
+    Floats<N> scale = load<N>(weight + c);
+    if constexpr (!kCentered)
+#pragma unroll
+      for (int i = 0; i < N; ++i) scale[i] += offset;
     const Floats<N> shift = kCentered ? load<N>(bias + c) : Floats<N>{};
     const Floats<N> made = normalized(in, mean, rstd, scale, shift);
     store<N>(y + row * width + c, made);
@@ -107,21 +112,24 @@ template <typename A, int N, bool kCentered, bool kBlockRow, bool kLargest>
 __global__ void __launch_bounds__(kWarp* kWarps)
     normalize(const A* __restrict__ x, const float* __restrict__ weight, const float* __restrict__ bias,
               A* __restrict__ y, float* __restrict__ means, float* __restrict__ rstds, int64_t rows,
-              int64_t width, float epsilon, uint32_t* __restrict__ parts) {
+              int64_t width, float epsilon, float offset, uint32_t* __restrict__ parts) {
   const int64_t row = own_row<kBlockRow>();
   uint32_t most = 0;
   if (row < rows)
-    most = normalize_row<A, N, kCentered, kBlockRow>(x, weight, bias, y, means, rstds, row, width, epsilon);
+    most = normalize_row<A, N, kCentered, kBlockRow>(x, weight, bias, y, means, rstds, row, width, epsilon,
+                                                     offset);
   if constexpr (kLargest) store_largest<kBlockRow>(most, parts);
 }
 
 struct NormRows : NormRowsCut {
   explicit NormRows(const OpView& view)
-      : NormRowsCut(view), epsilon(static_cast<float>(view.attributes().real("epsilon"))) {}
+      : NormRowsCut(view),
+        epsilon(static_cast<float>(view.attributes().real("epsilon"))),
+        offset(static_cast<float>(weight_offset(view.attributes()))) {}
 
   dim3 block() const { return block_rows ? dim3(kWarp * kWarps) : dim3(kWarp, kWarps); }
 
-  float epsilon;
+  float epsilon, offset;
 };
 
 template <typename A, int N, bool kCentered>
@@ -136,7 +144,7 @@ struct Norm : NormRows {
            grid_of(this->blocks()), this->block(), 0, args.stream, args.in[0].as<A>(), args.in[1].as<float>(),
            kCentered ? args.in[2].as<float>() : nullptr, args.out[0].as<A>(),
            kCentered ? args.out[1].as<float>() : nullptr, args.out[kCentered ? 2 : 1].as<float>(), this->rows,
-           this->width, this->epsilon, parts);
+           this->width, this->epsilon, this->offset, parts);
   }
 };
 

@@ -5,6 +5,7 @@
 #include "engine/ops/cuda/columns.h"
 #include "engine/ops/cuda/kernels.h"
 #include "engine/ops/cuda/workspaces.h"
+#include "engine/ops/norm.h"
 
 namespace recollect::cuda {
 
@@ -19,7 +20,16 @@ struct NormOperands {
   const A* add;                       // may be null
   A* dx;                              // may be where dy is
   int64_t rows, width;
+  float offset;  // what weights of an RMS norm are added to
 
+  template <int N>
+  __device__ Floats<N> scale(int64_t column) const {
+    Floats<N> of_columns = load<N>(weight + column);
+    if constexpr (!kCentered)
+#pragma unroll
+      for (int i = 0; i < N; ++i) of_columns[i] += offset;
+    return of_columns;
+  }
   __device__ float mean_of(int64_t row) const {
     if constexpr (kCentered) return mean[row];
     return 0.0f;
@@ -118,7 +128,7 @@ __global__ void __launch_bounds__(kThreads)
       dy[v] = mine ? load<N>(in.dy + at) : Floats<N>{};
       normal[v] = normalized(mine ? load<N>(in.x + at) : Floats<N>{}, mean, rstd);
       earlier[v] = mine && in.add ? load<N>(in.add + at) : Floats<N>{};
-      weight[v] = mine ? load<N>(in.weight + c) : Floats<N>{};
+      weight[v] = mine ? in.template scale<N>(c) : Floats<N>{};
       sums.add(dy[v], normal[v], weight[v]);
 #pragma unroll
       for (int i = 0; i < N; ++i) {
@@ -160,7 +170,7 @@ __global__ void __launch_bounds__(kThreads) backward_row(const NormOperands<A, k
   RowSums<kCentered> sums;
   for (int64_t c = threadIdx.x * N; c < in.width; c += step)
     sums.add(load<N>(in.dy + begin + c), normalized(load<N>(in.x + begin + c), mean, rstd),
-             load<N>(in.weight + c));
+             in.template scale<N>(c));
   RowSums<kCentered> averages;
   if constexpr (kCentered) averages.g = reduce_block<Sum>(sums.g, 0.0f) * scale;
   averages.gn = reduce_block<Sum>(sums.gn, 0.0f) * scale;
@@ -168,7 +178,7 @@ __global__ void __launch_bounds__(kThreads) backward_row(const NormOperands<A, k
     const int64_t at = begin + c;
     const Floats<N> earlier = in.add ? load<N>(in.add + at) : Floats<N>{};
     store_gradient(in, at, load<N>(in.dy + at), normalized(load<N>(in.x + at), mean, rstd),
-                   load<N>(in.weight + c), earlier, averages, rstd);
+                   in.template scale<N>(c), earlier, averages, rstd);
   }
 }
 
@@ -198,7 +208,7 @@ struct ParameterBody {
 };
 
 template <typename A, bool kCentered>
-NormOperands<A, kCentered> operands(const KernelArgs& args) {
+NormOperands<A, kCentered> operands(const KernelArgs& args, float offset) {
   constexpr std::size_t kAdd = kCentered ? 5 : 4;  // behind the statistics
   const bool add = args.in.size() > kAdd && args.in[kAdd].defined();
   return {.dy = args.in[0].as<A>(),
@@ -209,7 +219,8 @@ NormOperands<A, kCentered> operands(const KernelArgs& args) {
           .add = add ? args.in[kAdd].as<A>() : nullptr,
           .dx = args.out[0].as<A>(),
           .rows = args.in[0].shape[0],
-          .width = args.in[0].shape[1]};
+          .width = args.in[0].shape[1],
+          .offset = offset};
 }
 
 // `partials` holds `count` rows for each parameter.
@@ -225,29 +236,33 @@ void deliver(const KernelArgs& args, const float* partials, int64_t count) {
 template <typename A, int N, bool kCentered, int kVectors>
 class NormBackward : public Kernel {
  public:
-  explicit NormBackward(const NormBackwardWorkspace& cut) : cut_(cut) {}
+  NormBackward(const NormBackwardWorkspace& cut, double offset)
+      : cut_(cut), offset_(static_cast<float>(offset)) {}
   std::size_t workspace_bytes() const override { return cut_.bytes(); }
 
   void run(const KernelArgs& args) override {
     float* partials = reinterpret_cast<float*>(args.workspace);
     const std::size_t shared = sizeof(float) * (cut_.groups - 1) * cut_.threads * N * kVectors;
     launch(backward_and_sums<A, N, kCentered, kVectors>, grid_of(cut_.blocks),
-           dim3(cut_.threads, cut_.groups), shared, args.stream, operands<A, kCentered>(args), partials);
+           dim3(cut_.threads, cut_.groups), shared, args.stream, operands<A, kCentered>(args, offset_),
+           partials);
     deliver(args, partials, cut_.blocks);
   }
 
  private:
   NormBackwardWorkspace cut_;
+  float offset_;
 };
 
 template <typename A, int N, bool kCentered>
 class AnyNormBackward : public Kernel {
  public:
-  explicit AnyNormBackward(const NormBackwardWorkspace& cut) : cut_(cut) {}
+  AnyNormBackward(const NormBackwardWorkspace& cut, double offset)
+      : cut_(cut), offset_(static_cast<float>(offset)) {}
   std::size_t workspace_bytes() const override { return cut_.bytes(); }
 
   void run(const KernelArgs& args) override {
-    const NormOperands<A, kCentered> in = operands<A, kCentered>(args);
+    const NormOperands<A, kCentered> in = operands<A, kCentered>(args, offset_);
     float* partials = reinterpret_cast<float*>(args.workspace);
     // First, since dx may take the place of dy.
     run_walk(cut_.walk, ParameterBody<A, N, kCentered>{in}, in.rows, partials, args.stream);
@@ -257,20 +272,22 @@ class AnyNormBackward : public Kernel {
 
  private:
   NormBackwardWorkspace cut_;
+  float offset_;
 };
 
 template <bool kCentered>
 KernelPointer make_norm_backward(const OpView& view, const char* kind) {
   const NormBackwardWorkspace cut(view, kCentered);
+  const double offset = weight_offset(view.attributes());
   return with_row_vectors(view.in(1).dtype, view.in(1).shape[1], kind,
                           [&]<typename A, int N>() -> KernelPointer {
                             if constexpr (N > 1) {
                               if (cut.vectors == 1)
-                                return std::make_unique<NormBackward<A, N, kCentered, 1>>(cut);
+                                return std::make_unique<NormBackward<A, N, kCentered, 1>>(cut, offset);
                               if (cut.vectors == 2)
-                                return std::make_unique<NormBackward<A, N, kCentered, 2>>(cut);
+                                return std::make_unique<NormBackward<A, N, kCentered, 2>>(cut, offset);
                             }
-                            return std::make_unique<AnyNormBackward<A, N, kCentered>>(cut);
+                            return std::make_unique<AnyNormBackward<A, N, kCentered>>(cut, offset);
                           });
 }
 

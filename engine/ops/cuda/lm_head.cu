@@ -48,6 +48,7 @@ class LmHeadLoss : public Kernel {
         bias_(at_.bias),
         gradients_(view),
         loss_(tokens_, 1, vocabulary_size_) {
+    part_.cap = static_cast<float>(logit_cap(view.attributes()));
     part_.first = view.attributes().integer("first_row");
     part_.rows = at_.rows;
     part_.predicted = std::clamp<int64_t>(vocabulary_size_ - part_.first, 0, part_.rows);

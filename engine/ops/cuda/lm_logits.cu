@@ -1,5 +1,6 @@
 // Logits of one row: a warp has a row of the head.
 #include "engine/ops/cuda/row_kernel.h"
+#include "engine/ops/lm_head.h"
 #include "engine/runtime/cuda/reduce.h"
 
 namespace recollect::cuda {
@@ -11,7 +12,7 @@ constexpr int kWarps = 8;  // of a block
 template <typename A, int N>
 __global__ void __launch_bounds__(kWarp* kWarps)
     multiply_last_row(const A* __restrict__ x, const A* __restrict__ w, const int32_t* __restrict__ filled,
-                      float* __restrict__ logits, int64_t rows, int64_t width) {
+                      float* __restrict__ logits, int64_t rows, int64_t width, float cap) {
   const int64_t row = blockIdx.x * int64_t{kWarps} + threadIdx.y;
   if (row >= rows) return;
   const A *from = x + int64_t{filled[1] - 1} * width, *of_head = w + row * width;
@@ -22,22 +23,26 @@ __global__ void __launch_bounds__(kWarp* kWarps)
     for (int i = 0; i < N; ++i) sum += a[i] * b[i];
   }
   sum = reduce_warp<Sum>(sum);
-  if (threadIdx.x == 0) logits[row] = sum;
+  if (threadIdx.x == 0) logits[row] = cap > 0.0f ? cap * tanhf(sum / cap) : sum;
 }
 
 template <typename A, int N>
 class LmLogits : public Kernel {
  public:
-  explicit LmLogits(const OpView& view) : rows_(view.in(1).shape[0]), width_(view.in(1).shape[1]) {}
+  explicit LmLogits(const OpView& view)
+      : rows_(view.in(1).shape[0]),
+        width_(view.in(1).shape[1]),
+        cap_(static_cast<float>(logit_cap(view.attributes()))) {}
 
   void run(const KernelArgs& args) override {
     launch(multiply_last_row<A, N>, grid_of(ceil_div(rows_, kWarps)), dim3(kWarp, kWarps), 0, args.stream,
            args.in[0].as<A>(), args.in[1].as<A>(), args.in[2].as<int32_t>(), args.out[0].as<float>(), rows_,
-           width_);
+           width_, cap_);
   }
 
  private:
   int64_t rows_, width_;
+  float cap_;
 };
 
 }  // namespace

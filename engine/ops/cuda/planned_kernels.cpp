@@ -91,6 +91,8 @@ std::map<std::string, Bytes> all_workspaces(bool divided_vocabulary) {
 
 }  // namespace
 
+bool attention_is_fused(const OpView& view) { return is_fused(view, kAttentionInputs); }
+
 void add_planned_kernels(KernelTable& table, const VocabularyReduction* vocabulary) {
   OpRegistry registry;
   register_engine_ops(registry);

@@ -11,4 +11,7 @@ namespace recollect::cuda {
 // cannot run.
 void add_planned_kernels(KernelTable& table, const VocabularyReduction* vocabulary);
 
+// Of the op attention: whether it is cuDNN's; else it is our own kernel's.
+bool attention_is_fused(const OpView& view);
+
 }  // namespace recollect::cuda

@@ -57,6 +57,8 @@ void register_activation(KernelTable& table) {
   add_kernel(table, "gelu_backward", gelu_backward<double>, gelu_backward<float>);
   add_kernel(table, "swiglu", swiglu<double>, swiglu<float>);
   add_kernel(table, "swiglu_backward", swiglu_backward<double>, swiglu_backward<float>);
+  add_kernel(table, "geglu", geglu<double>, geglu<float>);
+  add_kernel(table, "geglu_backward", geglu_backward<double>, geglu_backward<float>);
   add_kernel(table, "tanh", hyperbolic_tangent<double>, hyperbolic_tangent<float>);
   add_kernel(table, "tanh_backward", tanh_backward<double>, tanh_backward<float>);
 }

@@ -55,30 +55,50 @@ void bias_gelu(const KernelArgs& args, const Attributes& attributes) {
 
 inline double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
-template <typename T>
-void swiglu(const KernelArgs& args, const Attributes&) {
+// What a gate lets through.
+struct Through {
+  double value, derivative;
+};
+inline Through silu(double gate) {
+  const double s = sigmoid(gate);
+  return {gate * s, s * (1 + gate * (1 - s))};
+}
+inline Through gelu_through(double gate) { return {tanh_gelu(gate), tanh_gelu_derivative(gate)}; }
+
+template <typename T, Through (*of)(double)>
+void gated(const KernelArgs& args, const Attributes&) {
   T* y = args.out[0].as<T>();
   const int64_t tokens = args.out[0].shape[0], width = args.out[0].shape[1];
   for (int64_t t = 0; t < tokens; ++t) {
     const T* gate = args.in[0].as<T>() + t * 2 * width;
     for (int64_t c = 0; c < width; ++c)
-      y[t * width + c] = static_cast<T>(gate[c] * sigmoid(gate[c]) * gate[width + c]);
+      y[t * width + c] = static_cast<T>(of(gate[c]).value * gate[width + c]);
   }
 }
 
-template <typename T>
-void swiglu_backward(const KernelArgs& args, const Attributes&) {
+template <typename T, Through (*of)(double)>
+void gated_backward(const KernelArgs& args, const Attributes&) {
   const T* dy = args.in[0].as<T>();
   const int64_t tokens = args.in[0].shape[0], width = args.in[0].shape[1];
   for (int64_t t = 0; t < tokens; ++t) {
     const T* x = args.in[1].as<T>() + t * 2 * width;
     T* dx = args.out[0].as<T>() + t * 2 * width;
     for (int64_t c = 0; c < width; ++c) {
-      const double gate = x[c], up = x[width + c], s = sigmoid(gate), d = dy[t * width + c];
-      dx[c] = static_cast<T>(d * up * s * (1 + gate * (1 - s)));
-      dx[width + c] = static_cast<T>(d * gate * s);
+      const Through gate = of(x[c]);
+      const double up = x[width + c], d = dy[t * width + c];
+      dx[c] = static_cast<T>(d * up * gate.derivative);
+      dx[width + c] = static_cast<T>(d * gate.value);
     }
   }
 }
+
+template <typename T>
+constexpr auto swiglu = gated<T, silu>;
+template <typename T>
+constexpr auto swiglu_backward = gated_backward<T, silu>;
+template <typename T>
+constexpr auto geglu = gated<T, gelu_through>;
+template <typename T>
+constexpr auto geglu_backward = gated_backward<T, gelu_through>;
 
 }  // namespace recollect::reference

@@ -17,12 +17,15 @@ struct AttentionRun {
       : rows(args.in, at),
         shape(attributes, rows.q.shape[0], rows.kv.data == rows.q.data),
         mask(attributes, *args.state),
-        state(*args.state) {}
+        state(*args.state),
+        scale(score_scale(attributes)),
+        cap(score_cap(attributes)) {}
 
   AttentionRows rows;
   AttentionShape shape;
   DropoutMask mask;
   const RunState& state;
+  double scale, cap;
 };
 
 // One query head of one segment: where its rows lie, its scores and its dropout.
@@ -50,18 +53,27 @@ class Head {
   double q(int64_t token, int64_t c) const { return q_[at_q(token, c)]; }
   double k(int64_t token, int64_t c) const { return kv_[at_k(token, c)]; }
   double v(int64_t token, int64_t c) const { return kv_[at_v(token, c)]; }
-  double scale() const { return 1 / std::sqrt(double(shape_.head_size)); }
 
-  int64_t seen(int64_t query) const { return shape_.seen(query, segment_.keys); }  // keys, the first
-  // The first query that sees a key; none does where that is not less than the tokens.
+  // Keys that a query sees: from the first to before the other.
+  int64_t first_seen(int64_t query) const { return shape_.first_seen(query, segment_.keys); }
+  int64_t seen(int64_t query) const { return shape_.seen(query, segment_.keys); }
+  // Queries that see a key; none does where the first is not less than the end.
   int64_t first_query(int64_t key) const {
-    return key >= segment_.keys ? segment_.tokens : shape_.causal ? key : 0;
+    return key >= segment_.keys ? segment_.tokens : shape_.first_query(key);
+  }
+  int64_t end_of_queries(int64_t key) const {
+    return shape_.end_of_queries(key, segment_.keys, segment_.tokens);
   }
 
   double score(int64_t query, int64_t key) const {
     double sum = 0;
     for (int64_t c = 0; c < shape_.head_size; ++c) sum += q(query, c) * k(key, c);
-    return sum * scale();
+    sum *= run_.scale;
+    return run_.cap > 0 ? run_.cap * std::tanh(sum / run_.cap) : sum;
+  }
+  // Of a score with respect to q . k.
+  double score_slope(double score) const {
+    return run_.cap > 0 ? run_.scale * (1 - score / run_.cap * (score / run_.cap)) : run_.scale;
   }
 
   double dropout(double value, int64_t query, int64_t key) const {
@@ -87,19 +99,19 @@ template <typename T>
 void attend(const Head<T>& head, const AttentionSegment& segment, int64_t size, double* probability, T* o,
             T* lse) {
   for (int64_t query = 0; query < segment.tokens; ++query) {
-    const int64_t seen = head.seen(query);
+    const int64_t first = head.first_seen(query), seen = head.seen(query);
     double max = -INFINITY, sum = 0;
-    for (int64_t key = 0; key < seen; ++key) {
+    for (int64_t key = first; key < seen; ++key) {
       probability[key] = head.score(query, key);
       max = std::fmax(max, probability[key]);
     }
-    for (int64_t key = 0; key < seen; ++key) sum += std::exp(probability[key] - max);
+    for (int64_t key = first; key < seen; ++key) sum += std::exp(probability[key] - max);
     const double row_lse = seen > 0 ? max + std::log(sum) : 0;
-    for (int64_t key = 0; key < seen; ++key)
+    for (int64_t key = first; key < seen; ++key)
       probability[key] = head.dropout(std::exp(probability[key] - row_lse), query, key);
     for (int64_t c = 0; c < size; ++c) {
       double value = 0;
-      for (int64_t key = 0; key < seen; ++key) value += probability[key] * head.v(key, c);
+      for (int64_t key = first; key < seen; ++key) value += probability[key] * head.v(key, c);
       o[head.at_output(query, c)] = static_cast<T>(value);
     }
     lse[query] = static_cast<T>(row_lse);
@@ -161,31 +173,34 @@ struct Backward {
   void pair(int64_t query, int64_t key, int64_t at) const {
     double d_probability = 0;
     for (int64_t c = 0; c < size; ++c) d_probability += d_o[head.at_output(query, c)] * head.v(key, c);
-    const double probability = std::exp(head.score(query, key) - lse[query]);
+    const double score = head.score(query, key), probability = std::exp(score - lse[query]);
     dropped[at] = head.dropout(probability, query, key);
-    dscore[at] = probability * (head.dropout(d_probability, query, key) - delta[query]) * head.scale();
+    dscore[at] =
+        probability * (head.dropout(d_probability, query, key) - delta[query]) * head.score_slope(score);
   }
 
   void along_keys(T* dq_rows) const {
     for (int64_t query = 0; query < length; ++query) {
-      const int64_t seen = head.seen(query);
-      for (int64_t key = 0; key < seen; ++key) pair(query, key, key);
+      const int64_t first = head.first_seen(query), seen = head.seen(query);
+      for (int64_t key = first; key < seen; ++key) pair(query, key, key);
       for (int64_t c = 0; c < size; ++c) {
         double dq = 0;
-        for (int64_t key = 0; key < seen; ++key) dq += dscore[key] * head.k(key, c);
+        for (int64_t key = first; key < seen; ++key) dq += dscore[key] * head.k(key, c);
         dq_rows[head.at_q(query, c)] = static_cast<T>(dq);
       }
     }
   }
 
   void along_queries_of(int64_t key) const {
-    for (int64_t query = head.first_query(key); query < length; ++query) pair(query, key, query);
+    const int64_t end = head.end_of_queries(key);
+    for (int64_t query = head.first_query(key); query < end; ++query) pair(query, key, query);
   }
 
   // Of column c of dk and dv, over this head and the following ones of its group, whose rows follow its own.
   void add_heads(int64_t heads, int64_t key, int64_t c, double& dk, double& dv) const {
+    const int64_t end = head.end_of_queries(key);
     for (int64_t h = 0; h < heads; ++h)
-      for (int64_t query = head.first_query(key); query < length; ++query) {
+      for (int64_t query = head.first_query(key); query < end; ++query) {
         dk += dscore[h * 3 * length + query] * head.q(query, h * size + c);
         dv += dropped[h * 3 * length + query] * d_o[head.at_output(query, h * size + c)];
       }

@@ -1,4 +1,4 @@
-// The new keys and values to their places, then one query of one head at a time over all up to its own token.
+// The new keys and values to their places, then one query of one head at a time over those that it sees.
 #include "engine/ops/cached_attention.h"
 
 #include <algorithm>
@@ -22,15 +22,20 @@ void keep_new_tokens(const AttentionShape& shape, const Filled& filled, const T*
     }
 }
 
-// `weights`: room for as many as the cache has tokens.
+struct Scores {
+  double scale, cap;
+};
+
+// `weights`: room for `seen` of them.
 template <typename T>
-void attend_one(const T* q, const T* keys, const T* values, int64_t seen, int64_t size, double* weights,
-                T* out) {
+void attend_one(const T* q, const T* keys, const T* values, int64_t seen, int64_t size, const Scores& scores,
+                double* weights, T* out) {
   double max = -INFINITY, sum = 0;
   for (int64_t key = 0; key < seen; ++key) {
     double score = 0;
     for (int64_t c = 0; c < size; ++c) score += double(q[c]) * keys[key * size + c];
-    weights[key] = score * (1 / std::sqrt(double(size)));
+    score *= scores.scale;
+    weights[key] = scores.cap > 0 ? scores.cap * std::tanh(score / scores.cap) : score;
     max = std::fmax(max, weights[key]);
   }
   for (int64_t key = 0; key < seen; ++key) sum += std::exp(weights[key] - max);
@@ -54,12 +59,16 @@ void cached_attention(const KernelArgs& args, const Attributes& attributes) {
     const int64_t cache = cache_at(shape, keys.shape[1], shape.kv_unit(unit), 0);
     for (int64_t query = 0; query < shape.length; ++query) {
       T* out = args.out[0].as<T>() + shape.out_at(unit) + query * shape.out_row;
-      if (query >= filled.added)
+      if (query >= filled.added) {
         std::fill_n(out, shape.head_size, T{});
-      else
-        attend_one(rows.q.as<T>() + shape.q_at(unit) + query * shape.q_row, keys.as<T>() + cache,
-                   values.as<T>() + cache, filled.cached + query + 1, shape.head_size,
-                   reinterpret_cast<double*>(args.workspace), out);
+        continue;
+      }
+      const int64_t end = filled.cached + query + 1, first = shape.first_seen(end - 1, end);
+      const int64_t at = cache + first * shape.head_size;
+      attend_one(rows.q.as<T>() + shape.q_at(unit) + query * shape.q_row, keys.as<T>() + at,
+                 values.as<T>() + at, end - first, shape.head_size,
+                 {score_scale(attributes), score_cap(attributes)}, reinterpret_cast<double*>(args.workspace),
+                 out);
     }
   }
 }

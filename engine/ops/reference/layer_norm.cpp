@@ -2,6 +2,7 @@
 // them. The root mean square's norm has neither mean nor bias.
 #include <cmath>
 
+#include "engine/ops/norm.h"
 #include "engine/ops/reference/kernels.h"
 
 namespace recollect::reference {
@@ -94,6 +95,7 @@ void layer_norm_backward(const KernelArgs& args, const Attributes&) {
 
 template <typename T>
 void rms_norm(const KernelArgs& args, const Attributes& attributes) {
+  const double offset = weight_offset(attributes);
   const T* x = args.in[0].as<T>();
   const T* weight = args.in[1].as<T>();
   T* y = args.out[0].as<T>();
@@ -103,14 +105,16 @@ void rms_norm(const KernelArgs& args, const Attributes& attributes) {
     double squares = 0;
     for (int64_t c = 0; c < width; ++c) squares += double(row[c]) * row[c];
     const double rstd = 1 / std::sqrt(squares / width + attributes.real("epsilon"));
-    for (int64_t c = 0; c < width; ++c) y[t * width + c] = static_cast<T>(row[c] * rstd * weight[c]);
+    for (int64_t c = 0; c < width; ++c)
+      y[t * width + c] = static_cast<T>(row[c] * rstd * (offset + weight[c]));
     args.out[1].as<T>()[t] = static_cast<T>(rstd);
   }
 }
 
 // With n = x * rstd and g = dy * weight: dx = rstd * (g - n * average(g * n)) + add; dweight = sum of dy * n.
 template <typename T>
-void rms_norm_backward(const KernelArgs& args, const Attributes&) {
+void rms_norm_backward(const KernelArgs& args, const Attributes& attributes) {
+  const double offset = weight_offset(attributes);
   const T* dy = args.in[0].as<T>();
   const T* x = args.in[1].as<T>();
   const T* weight = args.in[2].as<T>();
@@ -126,9 +130,11 @@ void rms_norm_backward(const KernelArgs& args, const Attributes&) {
   for (int64_t t = 0; t < tokens; ++t) {
     const T *of_y = dy + t * width, *row = x + t * width;
     double average_gn = 0;
-    for (int64_t c = 0; c < width; ++c) average_gn += double(of_y[c]) * weight[c] * row[c] * rstd[t] / width;
+    for (int64_t c = 0; c < width; ++c)
+      average_gn += double(of_y[c]) * (offset + weight[c]) * row[c] * rstd[t] / width;
     for (int64_t c = 0; c < width; ++c) {
-      const double gradient = rstd[t] * (double(of_y[c]) * weight[c] - row[c] * double(rstd[t]) * average_gn);
+      const double gradient =
+          rstd[t] * (double(of_y[c]) * (offset + weight[c]) - row[c] * double(rstd[t]) * average_gn);
       dx[t * width + c] = static_cast<T>(gradient + (add ? double(add[t * width + c]) : 0.0));
     }
   }

@@ -29,6 +29,7 @@ class LmHeadLoss final : public Kernel {
     width_ = view.in(0).shape[1];
     first_row_ = view.attributes().integer("first_row");
     vocabulary_size_ = view.attributes().integer("vocabulary_size");
+    cap_ = logit_cap(view.attributes());
     with_gradient_ = view.attributes().integer("gradient") != 0;
     adds_ = !view.attributes().has("overwrite");
     rows_ = view.in(1).shape[0];
@@ -76,7 +77,7 @@ class LmHeadLoss final : public Kernel {
         const T* w = args.in[1].as<T>() + v * width_;
         double sum = present(args.in, 4) ? double(args.in[4].as<T>()[v]) : 0.0;
         for (int64_t c = 0; c < width_; ++c) sum += double(x[c]) * w[c];
-        logit(args, i)[v] = sum;
+        logit(args, i)[v] = cap_ > 0 ? cap_ * std::tanh(sum / cap_) : sum;
       }
     }
   }
@@ -104,15 +105,16 @@ class LmHeadLoss final : public Kernel {
     return total;
   }
 
-  // Turns logits into their gradients in place: scale * (probability - [is the target]), zero for ignored
-  // rows.
+  // Turns logits into the gradients of what they are before the cap, in place: scale * (probability - [is the target]),
+  // times the slope of the cap; zero for ignored rows.
   void logit_gradients(const KernelArgs& args, Chunk chunk, double scale) const {
     for (int64_t i = 0; i < chunk.rows; ++i) {
       const int32_t target = target_of(args.in[2], chunk.first + i, vocabulary_size_);
       for (int64_t v = 0; v < predicted_; ++v) {
         const double probability = std::exp(logit(args, i)[v] - max(args)[i]) / sums(args)[i];
-        const double one = first_row_ + v == target ? 1.0 : 0.0;
-        logit(args, i)[v] = target == kIgnoredLabel ? 0.0 : scale * (probability - one);
+        const double one = first_row_ + v == target ? 1.0 : 0.0,
+                     tanh = cap_ > 0 ? logit(args, i)[v] / cap_ : 0.0;
+        logit(args, i)[v] = target == kIgnoredLabel ? 0.0 : scale * (probability - one) * (1 - tanh * tanh);
       }
     }
   }
@@ -154,6 +156,7 @@ class LmHeadLoss final : public Kernel {
 
   VocabularyReduction* vocabulary_;
   int64_t width_, rows_, predicted_, first_row_, vocabulary_size_, chunk_;
+  double cap_;
   bool with_gradient_, adds_;
   HeadGradients gradients_;
 };

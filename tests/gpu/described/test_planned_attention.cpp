@@ -96,6 +96,19 @@ TEST_F(PlannedAttentionTest, HopperHasKernelsForEveryKind) {
   expect_both(bert);
 }
 
+// Of tokens before, and to both sides; with dropout, with groups of heads, and of scores of another scale.
+TEST_F(PlannedAttentionTest, HopperHasKernelsForWindows) {
+  AttentionProblem problem = joined(2, 8, 2, 2048, 128);
+  problem.window = 512;
+  problem.dropout = 0.1;
+  expect_both(problem);
+  problem = joined(1, 4, 4, 1000, 64);
+  problem.window = 65;
+  problem.scale = 0.0625;
+  problem.causal = false;
+  expect_both(problem);
+}
+
 // Groups of heads; with lengths, and key/value rows of their own.
 TEST_F(PlannedAttentionTest, HopperHasKernelsForSharedKeys) {
   expect_both(joined(3, 8, 2, 1000, 80));

@@ -40,9 +40,15 @@ class HeadOfSample {
         head_at_(head * problem.head_size),
         kv_head_at_(head / (problem.heads / problem.kv_heads) * problem.head_size),
         keys_(problem.padded ? static_cast<const int32_t*>(operands.lengths)[sample] : problem.length),
-        scale_(1 / std::sqrt(static_cast<double>(problem.head_size))) {}
+        scale_(problem.scale > 0 ? problem.scale : 1 / std::sqrt(static_cast<double>(problem.head_size))) {}
 
-  int64_t seen(int64_t query) const { return p_.causal ? std::min(query + 1, keys_) : keys_; }
+  int64_t first_seen(int64_t query) const {
+    return p_.window > 0 ? std::max<int64_t>(query - p_.window + 1, 0) : 0;
+  }
+  int64_t seen(int64_t query) const {
+    const int64_t ahead = p_.causal ? 1 : p_.window > 0 ? p_.window : p_.length;
+    return std::min(query + ahead, keys_);
+  }
   int64_t at_q(int64_t query, int64_t c) const { return row(query) * p_.q_row + head_at_ + c; }
   int64_t at_kv(int64_t key, int64_t c) const { return row(key) * p_.kv_row + kv_head_at_ + c; }
   int64_t at_o(int64_t query, int64_t c) const { return row(query) * p_.o_row + head_at_ + c; }
@@ -67,14 +73,15 @@ class HeadOfSample {
     std::vector<double> probability(static_cast<std::size_t>(p_.length));
     for (int64_t query = 0; query < p_.length; ++query) {
       double max = -INFINITY, sum = 0;
-      for (int64_t key = 0; key < seen(query); ++key) max = std::fmax(max, score(query, key));
-      for (int64_t key = 0; key < seen(query); ++key) sum += std::exp(score(query, key) - max);
+      for (int64_t key = first_seen(query); key < seen(query); ++key) max = std::fmax(max, score(query, key));
+      for (int64_t key = first_seen(query); key < seen(query); ++key)
+        sum += std::exp(score(query, key) - max);
       const double lse = seen(query) > 0 ? max + std::log(sum) : 0;
-      for (int64_t key = 0; key < seen(query); ++key)
+      for (int64_t key = first_seen(query); key < seen(query); ++key)
         probability[static_cast<std::size_t>(key)] = std::exp(score(query, key) - lse) * kept(query, key);
       for (int64_t c = 0; c < p_.head_size; ++c) {
         double value = 0;
-        for (int64_t key = 0; key < seen(query); ++key)
+        for (int64_t key = first_seen(query); key < seen(query); ++key)
           value += probability[static_cast<std::size_t>(key)] * number(o_.v, p_.dtype, at_kv(key, c));
         set_number(o_.o, p_.dtype, at_o(query, c), value);
       }
@@ -90,7 +97,7 @@ class HeadOfSample {
       for (int64_t c = 0; c < p_.head_size; ++c)
         inner += d_o(query, c) * number(o_.o, p_.dtype, at_o(query, c));
       std::vector<double> dq(static_cast<std::size_t>(p_.head_size));
-      for (int64_t key = 0; key < seen(query); ++key) {
+      for (int64_t key = first_seen(query); key < seen(query); ++key) {
         const double probability = std::exp(score(query, key) - lse), factor = kept(query, key);
         double d_probability = 0;
         for (int64_t c = 0; c < p_.head_size; ++c) {
