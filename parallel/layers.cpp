@@ -237,14 +237,22 @@ ValueId LayerBuilder::dropout(const std::string& name, ValueId x, double p, Rows
 
 ValueId LayerBuilder::tanh(const std::string& name, ValueId x) { return emit(name, "tanh", {}, {x}); }
 
+ValueId LayerBuilder::scaled(const std::string& name, ValueId x, double scale) {
+  const int64_t width = graph_.value(x).shape[1];
+  return emit(name, "scaled_columns", {{"first_column", int64_t{0}}, {"columns", width}, {"scale", scale}},
+              {x});
+}
+
 ValueId LayerBuilder::norm(const std::string& name, ValueId x, const NormOptions& options) {
   const bool rms = options.kind == NormKind::kRms;
   need_kernel(!rms || options.bias.empty(), path(name), "RMS normalisation with a bias");
   need_kernel(rms || !options.bias.empty(), path(name), "layer normalisation without a bias");
   const int64_t width = graph_.value(x).shape[1];
-  const ValueId weight =
-      vector_of_whole(options.weight, width, Parameter::Init::kOne, options.may_be_missing);
-  if (rms) return emit(name, "rms_norm", {{"epsilon", options.epsilon}}, {x, weight});
+  const auto init = options.beside_one ? Parameter::Init::kZero : Parameter::Init::kOne;
+  const ValueId weight = vector_of_whole(options.weight, width, init, options.may_be_missing);
+  Attributes attributes{{"epsilon", options.epsilon}};
+  if (options.beside_one) attributes.set("weight_offset", 1.0);
+  if (rms) return emit(name, "rms_norm", std::move(attributes), {x, weight});
   const ValueId bias = vector_of_whole(options.bias, width, Parameter::Init::kZero, options.may_be_missing);
   return emit(name, "layer_norm", {{"epsilon", options.epsilon}}, {x, weight, bias});
 }
@@ -324,42 +332,6 @@ std::pair<ValueId, ValueId> LayerBuilder::repeated_projections(const std::string
   return {adapted, with_adapters(name + "/kv", keys, key_layer)};
 }
 
-int64_t LayerBuilder::local_key_heads(const std::string& name, const AttentionOptions& options) const {
-  const int64_t ranks = layout_.tensor_size, heads = options.heads, key_heads = options.key_heads();
-  const auto refuse = [&](const std::string& what, const std::string& remedy) {
-    throw Error(ExitCode::kConfiguration, path(name) + ": " + what, remedy);
-  };
-  const std::string of_heads = std::to_string(heads) + " heads",
-                    of_key_heads = std::to_string(key_heads) + " key/value heads",
-                    of_ranks = std::to_string(ranks) + " tensor ranks";
-  if (heads % key_heads != 0)
-    refuse(of_heads + " do not share " + of_key_heads + " evenly", "take a divisor as key/value heads");
-  if (heads % ranks != 0) refuse(of_ranks + " do not divide " + of_heads, "take a divisor as tensor ranks");
-  const bool repeated = options.kv != kNone && ranks % key_heads == 0;
-  if (key_heads % ranks != 0 && !repeated)
-    refuse(of_ranks + " do not divide " + of_key_heads, "take a divisor or a multiple as tensor ranks");
-  return std::max<int64_t>(key_heads / ranks, 1);
-}
-
-ValueId LayerBuilder::attention(const std::string& name, ValueId q, const AttentionOptions& options) {
-  const int64_t key_heads = local_key_heads(name, options), local = options.heads / layout_.tensor_size;
-  Attributes attributes{{"heads", local},
-                        {"kv_heads", key_heads},
-                        {"kv_group", options.heads / options.key_heads()},
-                        {"head_size", options.head_size},
-                        {"sequence_length", sequence_length_},
-                        {"causal", int64_t{options.causal}},
-                        {"first_head", layout_.tensor_rank * local},
-                        {"all_heads", options.heads}};
-  if (continues()) return cached_attention(name, q, options, std::move(attributes));
-  attributes.set("p", options.dropout);
-  attributes.set("layer", int64_t{layer()});
-  attributes.set("site", site_++);
-  std::vector<ValueId> inputs{q, options.kv, options.lengths, options.positions};
-  while (inputs.back() == kNone) inputs.pop_back();
-  return emit(name, "attention", std::move(attributes), std::move(inputs));
-}
-
 ValueId LayerBuilder::mlp(const std::string& name, ValueId x, const MlpOptions& options) {
   need_kernel(options.gated || !options.up.bias.empty(), path(name), "an activation without a bias");
   const int64_t width = graph_.value(x).shape[1];
@@ -367,7 +339,8 @@ ValueId LayerBuilder::mlp(const std::string& name, ValueId x, const MlpOptions& 
   if (options.gated) {
     up.blocks = {options.inner, options.inner};
     x = column_linear(name + "/fc1", x, 2 * options.inner, up);
-    x = emit(name + "/swiglu", "swiglu", {}, {x});
+    x = options.gelu_gate ? emit(name + "/geglu", "geglu", {}, {x})
+                          : emit(name + "/swiglu", "swiglu", {}, {x});
     return row_linear(name + "/fc2", x, options.inner, width, options.down);
   }
   if (makes_gelu_in_product(options)) {
@@ -388,26 +361,6 @@ ValueId LayerBuilder::residual(const std::string& name, ValueId branch, ValueId 
   return emit(name, "bias_dropout_add", dropout_attributes(p), {branch, b, residual});
 }
 
-ValueId LayerBuilder::cached_attention(const std::string& name, ValueId q, const AttentionOptions& options,
-                                       Attributes attributes) {
-  need_kernel(options.causal && options.lengths == kNone, path(name),
-              "a cache of sequences of several lengths");
-  const auto cache = [&](const char* what) {
-    return graph_.add_value(
-        {.name = path(name) + "/" + what,
-         .shape = {samples_ * attributes.integer("kv_heads"), capacity_, options.head_size},
-         .dtype = dtype_,
-         .category = Category::kCache,
-         .placement = part_of_ranks(),
-         .persistent = true,
-         .accumulator = true,
-         .layer = layer()});
-  };
-  const ValueId keys = cache("keys"), values = cache("values");
-  return emit(name, "cached_attention", std::move(attributes), {q, options.kv, filled_},
-              {kNone, keys, values}, Accumulate::kAlways);
-}
-
 // The vocabulary's parts stand behind one another in the order of the ranks.
 ValueId LayerBuilder::last_logits(const std::string& name, ValueId x, ValueId table,
                                   const LossOptions& options) {
@@ -418,8 +371,10 @@ ValueId LayerBuilder::last_logits(const std::string& name, ValueId x, ValueId ta
                                            .dtype = statistics_dtype(dtype_),
                                            .category = Category::kWorkspace,
                                            .persistent = true});
-  if (!parallel()) return emit(name, "lm_logits", {}, {x, table, filled_}, {logits});
-  const ValueId part = emit(name, "lm_logits", {}, {x, table, filled_});
+  Attributes attributes;
+  if (options.logit_cap > 0) attributes.set("logit_cap", options.logit_cap);
+  if (!parallel()) return emit(name, "lm_logits", std::move(attributes), {x, table, filled_}, {logits});
+  const ValueId part = emit(name, "lm_logits", std::move(attributes), {x, table, filled_});
   return emit(name + "/all", "gather_from_ranks",
               {{"axis", std::string(kTensorAxis)}, {"size", int64_t{layout_.tensor_size}}}, {part}, {logits});
 }
@@ -437,14 +392,15 @@ ValueId LayerBuilder::vocabulary_head(const std::string& name, ValueId x, ValueI
                                 .split = Parameter::Split::kRows,
                                 .may_be_missing = options.bias_may_be_missing,
                                 .init = Parameter::Init::kZero}));
+  Attributes attributes{{"vocabulary_size", options.vocabulary},
+                        {"first_row", layout_.tensor_rank * rows},
+                        {"gradient", int64_t{0}}};
+  if (options.logit_cap > 0) attributes.set("logit_cap", options.logit_cap);
   const int64_t chunk =
       std::clamp(round_up(tokens_ / 2, kSmallestChunk), kSmallestChunk, options.most_logits);
-  emit(name, "lm_head_loss",
-       {{"vocabulary_size", options.vocabulary},
-        {"first_row", layout_.tensor_rank * rows},
-        {"chunk_rows", chunk},
-        {"gradient", int64_t{0}}},
-       std::move(inputs), {model.loss}, Accumulate::kAfterFirstMicroBatch);
+  attributes.set("chunk_rows", chunk);
+  emit(name, "lm_head_loss", std::move(attributes), std::move(inputs), {model.loss},
+       Accumulate::kAfterFirstMicroBatch);
   return kNone;
 }
 

@@ -45,6 +45,7 @@ struct NormOptions {
   std::string weight, bias = {};
   double epsilon = 1e-5;
   bool may_be_missing = false;
+  bool beside_one = false;  // of RMS norms: the weights are added to one, and begin as zeros
 };
 
 // Rotary positions (Su et al., 2021) of queries and keys. The scalings and their
@@ -72,7 +73,10 @@ struct AttentionOptions {
   // The weights of the RMS norms of each head of queries and of keys, before they turn; "": there are none.
   std::string query_norm = {}, key_norm = {};
   double norm_epsilon = 1e-5;
-  double dropout = 0;  // of probabilities
+  double dropout = 0;      // of probabilities
+  int64_t window = 0;      // a token sees those that are less than this away; 0: all of them
+  double score_cap = 0;    // scores become cap * tanh(score / cap); 0: they do not
+  double score_scale = 0;  // of scores; 0: 1 / sqrt(head_size)
 
   int64_t key_heads() const { return kv_heads > 0 ? kv_heads : heads; }
   // What a row of its input is made of: q | k | v.
@@ -87,6 +91,7 @@ struct MlpOptions {
   int64_t inner = 1;
   std::string activation = "tanh";  // form of gelu: tanh or erf
   bool gated = false;
+  bool gelu_gate = false;  // gelu, in its tanh form, in place of silu
   LinearOptions up = {}, down = {};
 };
 
@@ -94,6 +99,7 @@ struct LossOptions {
   int64_t vocabulary = 1;
   std::string bias = {};  // of the head; "": it has none
   bool bias_may_be_missing = false;
+  double logit_cap = 0;        // logits become cap * tanh(logit / cap); 0: they do not
   int64_t most_logits = 1024;  // rows of logits that exist at a time
 };
 
@@ -154,6 +160,7 @@ class LayerBuilder {
   ValueId rotary(const std::string& name, ValueId x, ValueId table, int64_t heads, int64_t head_size);
   ValueId dropout(const std::string& name, ValueId x, double p, Rows rows = Rows::kTokens);
   ValueId tanh(const std::string& name, ValueId x);
+  ValueId scaled(const std::string& name, ValueId x, double scale);
   ValueId norm(const std::string& name, ValueId x, const NormOptions& options);
   // [T, h] whole on every rank -> [T, out/t]. The weight is [out, in].
   ValueId column_linear(const std::string& name, ValueId x, int64_t out, const LinearOptions& options);

@@ -1,6 +1,7 @@
 // GELU as part of the product before it. With tensor parallelism no collective stands between the two: each rank's part of the
 // columns has its part of the bias.
 #include "parallel/layers.h"
+#include "parallel/lora.h"
 
 namespace recollect {
 

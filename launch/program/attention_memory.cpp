@@ -1,10 +1,12 @@
 #include "launch/program/attention_memory.h"
 
 #include <algorithm>
+#include <map>
 
 #include <fmt/format.h>
 
 #include "engine/ops/attention.h"
+#include "engine/ops/cuda/planned_kernels.h"
 #include "launch/program/units.h"
 
 namespace recollect {
@@ -40,6 +42,30 @@ uint64_t workspace_of_backward(const Config& config, const Graph& graph) {
   return most;
 }
 
+// "capped scores and a window of 512 tokens"; nothing of attention that has neither.
+std::string described(const Attributes& attributes) {
+  std::string text = attributes.has(kScoreCap) ? "capped scores" : "";
+  if (attributes.has(kWindow))
+    text += fmt::format("{}a window of {} tokens", text.empty() ? "" : " and ", attributes.integer(kWindow));
+  return text;
+}
+
+void note_attention_kernels(const Config& config, const Graph& graph, std::vector<Remark>& remarks) {
+  if (config.device.backend != BackendKind::kCuda) return;
+  std::map<std::pair<std::string, bool>, int64_t> layers;
+  for (OpId id : graph.op_ids()) {
+    const Op& op = graph.op(id);
+    if (op.def->name != "attention" || op.phase != Phase::kForward || described(op.attributes).empty())
+      continue;
+    ++layers[{described(op.attributes), cuda::attention_is_fused({graph, op})}];
+  }
+  for (const auto& [what, count] : layers)
+    remarks.push_back({"model", fmt::format("attention with {} in {} of {} layers: {}", what.first, count,
+                                            config.model.facts().layers.value,
+                                            what.second ? "cuDNN's kernel"
+                                                        : "our own kernel, in fp32 without tensor cores")});
+}
+
 }  // namespace
 
 void decide_attention_memory(const Config& config, const Checkpointed* decided, ModelGraph& built) {
@@ -59,7 +85,8 @@ void decide_attention_memory(const Config& config, const Checkpointed* decided, 
   built.attention = {.in_order = true, .workspace_bytes = rows, .instead_of_bytes = scores};
 }
 
-void note_attention_memory(const ModelGraph& built, TrainingProgram& training) {
+void note_attention_memory(const Config& config, const ModelGraph& built, TrainingProgram& training) {
+  note_attention_kernels(config, built.graph, training.remarks);
   training.checkpointed.attention = built.attention;
   if (!built.attention.in_order) return;
   training.remarks.push_back(

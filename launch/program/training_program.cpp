@@ -128,7 +128,7 @@ TrainingProgram complete(const Config& config, const Mesh& mesh, const ModelGrap
                                         .decided = decided});
     if (training.checkpointed.refusal) return training;
     note_pieces(config, pieces, training);
-    note_attention_memory(built, training);
+    note_attention_memory(config, built, training);
     overlap_collectives(graph, *training.registry, pieces);
     if (config.device.backend == BackendKind::kCuda) join_ops(graph, *training.registry);
     add_second_half(config, built.samples, training, graph);

@@ -4,6 +4,7 @@
 
 #include "engine/io/json.h"
 #include "parallel/models/keys.h"
+#include "parallel/models/layer_types.h"
 #include "parallel/tasks/loss.h"
 
 namespace recollect {
@@ -42,52 +43,41 @@ std::vector<ModelKey> keys_of(const LlamaVariant& v) {
   if (v.window_switch)
     keys.push_back(model_size("max_window_layers", 28, 0, kMostModelSize,
                               "layers below this attend to all tokens before, those from it on to a window"));
-  if (v.window) {
+  if (v.window_switch) keys.push_back(layer_types_key("max_window_layers says it"));
+  if (v.window)
     keys.push_back(model_size("sliding_window", v.window_by_default, 0, kMostModelSize,
-                              "tokens of the window, which sequences must not exceed; 0: there is none"));
-  }
+                              "the last so many tokens that one attends to, its own among them; 0: all"));
   add_rope_keys(v.rope, keys);
   return keys;
-}
-
-// Where there is a list of what each layer attends to, it decides which of them have a window.
-void translate_layer_types(nlohmann::json& document) {
-  const auto types = document.find("layer_types");
-  const auto windows = document.find("use_sliding_window");
-  if (types == document.end() || !types->is_array() || windows == document.end() || *windows != true) return;
-  const auto windowed = std::find(types->begin(), types->end(), "sliding_attention");
-  document["max_window_layers"] = static_cast<int64_t>(windowed - types->begin());
 }
 
 // Null is no window, and as many key/value heads as heads.
 void llama_translate(const LlamaVariant& v, nlohmann::json& document) {
   translate_rope(v.rope, document);
-  translate_layer_types(document);
+  if (v.window_switch) translate_layer_types(document);
   for (const char* key : {"sliding_window", "num_key_value_heads"})
     if (const auto found = document.find(key); found != document.end() && found->is_null()) *found = 0;
   translate_unlearnt_token(document);
 }
 
-bool has_windowed_layers(const ModelValues& m) {
-  return m.flag("use_sliding_window") && m.integer("max_window_layers") < m.integer("num_hidden_layers");
+// 0: the layer has none.
+int64_t window_of_layer(const LlamaVariant& v, const ModelValues& m, int64_t layer) {
+  if (!v.window || (v.window_switch && !m.flag("use_sliding_window"))) return 0;
+  const bool windowed =
+      !v.window_switch || attends_to_window(m, layer, layer >= m.integer("max_window_layers"));
+  return windowed ? m.integer("sliding_window") : 0;
 }
 
-bool has_window(const LlamaVariant& v, const ModelValues& m) {
-  return v.window && (!v.window_switch || has_windowed_layers(m)) && m.integer("sliding_window") > 0;
-}
-
-// Where a window holds a whole sequence, it changes nothing.
-ModelFact longest_of(const LlamaVariant& v, const ModelValues& m) {
-  ModelFact positions = longest_by_rope(m);
-  if (!has_window(v, m)) return positions;
-  ModelFact window = fact_of(m, "sliding_window");
-  return window.value < positions.value ? window : positions;
+bool has_windowed_layers(const LlamaVariant& v, const ModelValues& m) {
+  for (int64_t layer = 0; layer < m.integer("num_hidden_layers"); ++layer)
+    if (window_of_layer(v, m, layer) > 0) return true;
+  return false;
 }
 
 ModelFacts facts_of(const LlamaVariant& v, const ModelValues& m) {
   ModelFacts facts{.vocabulary = fact_of(m, "vocab_size"),
-                   .longest = longest_of(v, m),
-                   .any_length = !has_window(v, m),
+                   .longest = longest_by_rope(m),
+                   .any_length = true,
                    .layers = fact_of(m, "num_hidden_layers"),
                    .divided = {fact_of(m, "num_attention_heads"), fact_of(m, "intermediate_size")},
                    .shares_head_weights = v.head_norms,
@@ -116,10 +106,10 @@ std::vector<UnusedModelKeys> unused_keys(const LlamaVariant& v) {
     unused.push_back(
         {{"sliding_window"},
          "max_window_layers",
-         [](const ModelValues& m) { return m.flag("use_sliding_window") && !has_windowed_layers(m); },
+         [v](const ModelValues& m) { return m.flag("use_sliding_window") && !has_windowed_layers(v, m); },
          "no layer of the model has a window"});
   if (v.window_switch)
-    unused.push_back({{"sliding_window", "max_window_layers"},
+    unused.push_back({{"sliding_window", "max_window_layers", "layer_types"},
                       "use_sliding_window",
                       [](const ModelValues& m) { return !m.flag("use_sliding_window"); },
                       "attention has no window"});
@@ -141,6 +131,7 @@ std::vector<Finding> check_values(const LlamaVariant& v, const ModelValues& m) {
     found.push_back(
         {{"model.head_dim"}, fmt::format("model.head_dim {} is odd: positions turn pairs", size)});
   check_unlearnt_token(m, found);
+  if (v.window_switch) check_layer_types(m, found);
   check_rope(v.rope, m, size, found);
   return found;
 }
@@ -178,6 +169,7 @@ std::string config_json_of(const LlamaVariant& v, const ModelValues& m, std::str
   if (v.mlp_bias_key) document["mlp_bias"] = m.flag("mlp_bias");
   if (v.window_switch) document["use_sliding_window"] = m.flag("use_sliding_window");
   if (v.window_switch) document["max_window_layers"] = m.integer("max_window_layers");
+  if (v.window_switch && !m.text("layer_types").empty()) document["layer_types"] = layer_types_json(m);
   if (v.window)
     document["sliding_window"] =
         m.integer("sliding_window") > 0 ? nlohmann::ordered_json(m.integer("sliding_window")) : nullptr;
@@ -208,6 +200,7 @@ class LlamaLayers {
  public:
   LlamaLayers(LayerBuilder& b, const LlamaVariant& variant, const ModelValues& m, ValueId positions)
       : b_(b),
+        variant_(variant),
         m_(m),
         width_(m.integer("hidden_size")),
         std_(m.real("initializer_range")),
@@ -237,6 +230,7 @@ class LlamaLayers {
     b_.enter_layer(static_cast<int>(number));
     const LinearOptions projection = linear(h + ".self_attn.o_proj", all_biases_);
     AttentionOptions attention = attention_;
+    attention.window = window_of_layer(variant_, m_, number);
     if (head_norms_) {
       attention.query_norm = h + ".self_attn.q_norm.weight";
       attention.key_norm = h + ".self_attn.k_norm.weight";
@@ -273,6 +267,7 @@ class LlamaLayers {
   }
 
   LayerBuilder& b_;
+  const LlamaVariant& variant_;
   const ModelValues& m_;
   int64_t width_;
   double std_;
@@ -320,7 +315,7 @@ ModelFamily llama_like(const LlamaVariant& v) {
       .sections = {rope_section()},
       .unused = unused_keys(v),
       .fixed = fixed_of(v),
-      .kept = v.window_switch ? std::vector<std::string_view>{"layer_types"}
+      .kept = v.window_switch ? std::vector<std::string_view>{}
                               : std::vector<std::string_view>{"max_window_layers", "layer_types"},
       .translate = [v](nlohmann::json& document) { llama_translate(v, document); },
       .facts = [v](const ModelValues& m) { return facts_of(v, m); },

@@ -19,6 +19,7 @@ import transformers
 from make_goldens import IGNORED, MAX_GRAD_NORM, OPTIMIZERS, make_optimizer, save_model
 from safetensors.torch import save_file
 from transformers import modeling_rope_utils
+from transformers.models.gemma2 import modeling_gemma2
 from transformers.models.gpt_neox import modeling_gpt_neox
 from transformers.models.llama import modeling_llama
 from transformers.models.mistral import modeling_mistral
@@ -41,9 +42,10 @@ class TorchInDouble:
 
 def widen() -> None:
     """From here on Transformers computes in fp64 what it computes in fp32 whatever the model's dtype."""
-    modules = (modeling_llama, modeling_mistral, modeling_qwen2, modeling_qwen3, modeling_phi3, modeling_gpt_neox)
+    modules = (modeling_llama, modeling_mistral, modeling_qwen2, modeling_qwen3, modeling_phi3, modeling_gpt_neox, modeling_gemma2)
     for module in (*modules, modeling_rope_utils):
         module.torch = TorchInDouble()
+    modeling_gemma2.Gemma2RMSNorm.forward = lambda self, x: self._norm(x) * (1.0 + self.weight)
     torch.set_default_dtype(torch.float64)
     torch.Tensor.float = torch.Tensor.double
 
@@ -127,6 +129,21 @@ CASES = [
         use_parallel_residual=False, tie_word_embeddings=True, attention_bias=False, hidden_act="gelu_new",
         rope_parameters={"rope_type": "linear", "rope_theta": 500.0, "factor": 2.0, "partial_rotary_factor": 1.0})),
 ]  # fmt: skip
+# With seeds of their own. Windows are shorter than SEQUENCE.
+SEEDED = {
+    71: Case("mistral_window", transformers.MistralForCausalLM, "causal_lm",
+             transformers.MistralConfig(**sizes(sliding_window=4))),
+    72: Case("qwen2_window", transformers.Qwen2ForCausalLM, "causal_lm", transformers.Qwen2Config(
+        **sizes(num_hidden_layers=3, use_sliding_window=True, sliding_window=3,
+                layer_types=["sliding_attention", "full_attention", "sliding_attention"]))),
+    73: Case("gemma2", transformers.Gemma2ForCausalLM, "causal_lm", transformers.Gemma2Config(
+        **sizes(sliding_window=4, query_pre_attn_scalar=9, attn_logit_softcapping=2.0, final_logit_softcapping=3.0,
+                num_hidden_layers=3))),
+    74: Case("gemma2_untied", transformers.Gemma2ForCausalLM, "causal_lm", transformers.Gemma2Config(
+        **sizes(sliding_window=3, query_pre_attn_scalar=6, attn_logit_softcapping=None, final_logit_softcapping=None,
+                num_key_value_heads=1, pad_token_id=5, tie_word_embeddings=False,
+                layer_types=["full_attention", "sliding_attention"]))),
+}  # fmt: skip
 
 
 def build_model(case: Case, seed: int) -> torch.nn.Module:
@@ -136,7 +153,7 @@ def build_model(case: Case, seed: int) -> torch.nn.Module:
         for name, parameter in model.named_parameters():
             noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
             if "norm" in name.lower() and name.endswith("weight"):
-                parameter.copy_(1.0 + 0.2 * noise)
+                parameter.copy_((0.0 if "gemma" in case.name else 1.0) + 0.2 * noise)
             elif parameter.ndim == 1:
                 parameter.copy_(0.2 * noise)
             elif "embed" in name:
@@ -277,13 +294,16 @@ def make_case(case: Case, seed: int, root: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, default=Path(__file__).resolve().parent / "families")
-    root = parser.parse_args().output
+    parser.add_argument("--only", nargs="*", help="names of cases; all without it")
+    arguments = parser.parse_args()
+    root = arguments.output
     root.mkdir(parents=True, exist_ok=True)
     widen()
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
-    for seed, case in enumerate(CASES, start=21):
-        make_case(case, seed, root)
+    for seed, case in (dict(enumerate(CASES, start=21)) | SEEDED).items():
+        if arguments.only is None or case.name in arguments.only:
+            make_case(case, seed, root)
 
 
 if __name__ == "__main__":

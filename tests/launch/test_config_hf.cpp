@@ -129,13 +129,10 @@ TEST_F(HFConfig, RefusesWhatItCannotBe) {
             "J: not JSON: [json.exception.parse_error.101] parse error at line 1, column 2: syntax error "
             "while parsing object key - unexpected end of input; expected string literal");
   EXPECT_EQ(said("[]"), "J: not a JSON object");
-  EXPECT_EQ(
-      said("{}"),
-      "J: model_type is missing; expected one of gpt2, bert, llama, mistral, qwen2, qwen3, phi3, gpt_neox");
+  const std::string types = "gpt2, bert, llama, mistral, qwen2, qwen3, phi3, gpt_neox, gemma2";
+  EXPECT_EQ(said("{}"), "J: model_type is missing; expected one of " + types);
   EXPECT_EQ(said(R"({"model_type": "rwkv"})"),
-            "J: model_type: expected one of gpt2, bert, llama, mistral, qwen2, qwen3, phi3, gpt_neox, found "
-            "the text \"rwkv\"");
-  const std::string types = "gpt2, bert, llama, mistral, qwen2, qwen3, phi3, gpt_neox";
+            "J: model_type: expected one of " + types + ", found the text \"rwkv\"");
   EXPECT_EQ(
       said(R"({"model_type": "olmo2", "hidden_size": 64, "rms_norm_eps": 1e-6, "rope_theta": 5, "odd": 1})"),
       "J: model_type: expected one of " + types +
@@ -191,7 +188,15 @@ TEST_F(HFConfig, FamiliesKnowTheirOtherWords) {
   write(R"({"model_type": "mistral", "sliding_window": null, "rope_scaling": null})");
   EXPECT_EQ(read_hf_config(path_).values.integer("sliding_window"), 0);
   write(R"({"model_type": "mistral", "max_position_embeddings": 8192})");
-  EXPECT_EQ(read_hf_config(path_).facts().longest.key, "sliding_window");
+  EXPECT_EQ(read_hf_config(path_).facts().longest.key, "max_position_embeddings");
+  write(
+      R"({"model_type": "gemma2", "attn_logit_softcapping": null, "final_logit_softcapping": 20, "sliding_window": null,
+            "layer_types": null, "rope_parameters": {"rope_type": "default", "rope_theta": 500.0}})");
+  const Config::Model gemma = read_hf_config(path_);
+  EXPECT_EQ(gemma.values.real("attn_logit_softcapping"), 0);
+  EXPECT_EQ(gemma.values.real("final_logit_softcapping"), 20);
+  EXPECT_EQ(gemma.values.integer("sliding_window"), 0);
+  EXPECT_EQ(gemma.values.real("rope_theta"), 500);
   write(R"({"model_type": "bert", "id2label": {"0": "a", "1": "b", "2": "c"}})");
   EXPECT_EQ(read_hf_config(path_).values.integer("num_labels"), 3);
 }
@@ -373,36 +378,28 @@ TEST_F(HFConfig, TokensAndLabelsKeepTheirNames) {
   EXPECT_TRUE(saved.contains("bos_token_id") && saved["bos_token_id"].is_null());
 }
 
-// What changes nothing within the window, and something where another program goes beyond it.
 TEST_F(HFConfig, TheLayersOfAWindowAreKept) {
   const std::string layers = R"("layer_types": ["full_attention", "sliding_attention"], )";
-  for (const auto& [count, kept] : {std::pair("2", true), {"3", false}}) {
+  const auto written_for = [&](const char* count, const std::string& more) {
     write(
         R"({"model_type": "qwen2", "use_sliding_window": true, "sliding_window": 16, "max_window_layers": 1, )" +
-        layers + R"("num_hidden_layers": )" + count + "}");
+        more + R"("num_hidden_layers": )" + count + "}");
+    return kLeast + "model: {config: " + path_ + "}\n";
+  };
+  for (const bool listed : {true, false}) {
     const auto saved = nlohmann::json::parse(
-        hf_config_text(accepted(kLeast + "model: {config: " + path_ + "}\n").model, Task::kCausalLm));
+        hf_config_text(accepted(written_for("2", listed ? layers : "")).model, Task::kCausalLm));
     EXPECT_EQ(saved["max_window_layers"], 1);
-    EXPECT_EQ(saved.contains("layer_types"), kept);
+    EXPECT_EQ(saved.contains("layer_types"), listed);
+    const nlohmann::json names = {"full_attention", "sliding_attention"};
+    EXPECT_EQ(saved.value("layer_types", names), names);
   }
-}
-
-// As Transformers has it: layers from max_window_layers on have one, or those that layer_types names.
-TEST_F(HFConfig, AModelWithoutALayerOfAWindowTakesAnyLength) {
-  const std::string qwen =
-      R"({"model_type": "qwen2", "num_hidden_layers": 2, "sliding_window": 16, "use_sliding_window": )";
-  for (const auto& [rest, has_window] :
-       {std::pair(R"(true, "max_window_layers": 1})", true),
-        {R"(true, "max_window_layers": 2})", false},
-        {R"(true})", false},
-        {R"(false, "max_window_layers": 0})", false},
-        {R"(true, "max_window_layers": 0, "layer_types": ["full_attention", "full_attention"]})", false},
-        {R"(true, "max_window_layers": 2, "layer_types": ["full_attention", "sliding_attention"]})", true}}) {
-    write(qwen + rest);
-    EXPECT_EQ(read_hf_config(path_).facts().longest.key,
-              has_window ? "sliding_window" : "max_position_embeddings")
-        << rest;
-  }
+  EXPECT_EQ(refusal(written_for("3", layers), {}),
+            path_ + ": model.layer_types names 2 layers, and model.num_hidden_layers is 3");
+  EXPECT_EQ(
+      refusal(written_for("1", R"("layer_types": ["chunked_attention"], )"), {}),
+      path_ +
+          ": model.layer_types names 'chunked_attention'; a layer is sliding_attention or full_attention");
 }
 
 TEST_F(HFConfig, WhatIsWrittenReadsBack) {

@@ -45,10 +45,29 @@ training: {micro_batch_size: 2, global_batch_size: 4, max_steps: 2, seed: 7}
 data: {format: random, sequence_length: 12}
 )";
 
+// Layers of two kinds: windows of four tokens, and none.
+const char* const kWindows = R"(
+model: {type: qwen2, vocab_size: 41, hidden_size: 20, num_hidden_layers: 4, num_attention_heads: 4,
+        num_key_value_heads: 2, head_dim: 6, intermediate_size: 28, max_position_embeddings: 12,
+        attention_dropout: 0.1, initializer_range: 0.2, use_sliding_window: true, sliding_window: 4,
+        layer_types: "sliding_attention,full_attention,sliding_attention,full_attention"}
+training: {micro_batch_size: 2, global_batch_size: 4, max_steps: 2, seed: 7}
+data: {format: random, sequence_length: 12}
+)";
+
 // The MLP reads what attention reads.
 const char* const kNeox = R"(
 model: {type: gpt_neox, vocab_size: 41, hidden_size: 32, num_hidden_layers: 4, num_attention_heads: 4,
         intermediate_size: 28, max_position_embeddings: 12, hidden_dropout: 0.1, initializer_range: 0.2}
+training: {micro_batch_size: 2, global_batch_size: 4, max_steps: 2, seed: 7}
+data: {format: random, sequence_length: 12}
+)";
+
+const char* const kGemma = R"(
+model: {type: gemma2, vocab_size: 41, hidden_size: 20, num_hidden_layers: 4, num_attention_heads: 4,
+        num_key_value_heads: 2, head_dim: 6, intermediate_size: 28, max_position_embeddings: 12,
+        attention_dropout: 0.1, initializer_range: 0.2, sliding_window: 4, query_pre_attn_scalar: 7,
+        attn_logit_softcapping: 2, final_logit_softcapping: 3}
 training: {micro_batch_size: 2, global_batch_size: 4, max_steps: 2, seed: 7}
 data: {format: random, sequence_length: 12}
 )";
@@ -104,7 +123,10 @@ INSTANTIATE_TEST_SUITE_P(All, FamilyModes,
                                          Case{"LlamaTensor4", kLlama, "fp32", 4, false},
                                          Case{"NeoxTensor2Sequence", kNeox, "bf16", 2, true},
                                          Case{"Qwen3", kQwen3, "bf16", 1, false},
-                                         Case{"Qwen3Tensor4Sequence", kQwen3, "fp32", 4, true}),
+                                         Case{"Qwen3Tensor4Sequence", kQwen3, "fp32", 4, true},
+                                         Case{"WindowsTensor2Sequence", kWindows, "bf16", 2, true},
+                                         Case{"Gemma", kGemma, "bf16", 1, false},
+                                         Case{"GemmaTensor2Sequence", kGemma, "fp32", 2, true}),
                          [](const auto& info) { return std::string(info.param.name); });
 
 // Where values wait, beside the host and the other ranks.
@@ -147,6 +169,7 @@ INSTANTIATE_TEST_SUITE_P(
               "bf16",
               1,
               {ac("contiguous_checkpointing=false"), ac("cpu_checkpointing=true")}},
+        Place{"WindowsOnDisk", kWindows, "fp32", 1, {kOnDisk}},
         Place{"LlamaPackedOnDisk", kLlama, "fp32", 1, {kOnDisk, ac("contiguous_checkpointing=false")}, true}),
     [](const auto& info) { return std::string(info.param.name); });
 

@@ -153,6 +153,8 @@ class LogitsProbe final : public ExecutorProbe {
       double* const sums = logits.data() + row * vocabulary;
       for (std::size_t v = 0; v < vocabulary; ++v)
         for (std::size_t i = 0; i < width; ++i) sums[v] += x[row * width + i] * w[v * width + i];
+      const double cap = op.attributes.has("logit_cap") ? op.attributes.real("logit_cap") : 0;
+      for (std::size_t v = 0; v < vocabulary && cap > 0; ++v) sums[v] = cap * std::tanh(sums[v] / cap);
     }
   }
   std::vector<double> logits;
@@ -247,11 +249,12 @@ TEST_P(FamilyGoldens, SavesWhatItHasLoaded) {
   }
 }
 
-const std::string kFamilies[] = {"bert_masked_lm", "bert_class",     "bert_regression",  "bert_multi_label",
-                                 "bert_choice",    "bert_question",  "bert_token_class", "llama",
-                                 "llama_linear",   "llama_llama3",   "mistral",          "qwen2",
-                                 "qwen3",          "qwen3_yarn",     "llama_dynamic",    "phi3",
-                                 "gpt_neox",       "gpt_neox_serial"};
+const std::string kFamilies[] = {"bert_masked_lm", "bert_class",      "bert_regression",  "bert_multi_label",
+                                 "bert_choice",    "bert_question",   "bert_token_class", "llama",
+                                 "llama_linear",   "llama_llama3",    "mistral",          "qwen2",
+                                 "qwen3",          "qwen3_yarn",      "llama_dynamic",    "phi3",
+                                 "gpt_neox",       "gpt_neox_serial", "mistral_window",   "qwen2_window",
+                                 "gemma2",         "gemma2_untied"};
 
 INSTANTIATE_TEST_SUITE_P(All, FamilyGoldens, testing::ValuesIn(kFamilies),
                          [](const auto& info) { return info.param; });

@@ -162,6 +162,8 @@ class HeadProbe final : public ExecutorProbe {
         for (int64_t i = 0; i < width; ++i)
           sums[static_cast<std::size_t>(v)] +=
               x.as<double>()[row * width + i] * w.as<double>()[v * width + i];
+      const double cap = op.attributes.has("logit_cap") ? op.attributes.real("logit_cap") : 0;
+      for (double& sum : sums) sum = cap > 0 ? cap * std::tanh(sum / cap) : sum;
     }
   }
   std::vector<Doubles> logits;  // by token
@@ -240,7 +242,9 @@ INSTANTIATE_TEST_SUITE_P(All, GeneratorGoldens,
                          testing::Values("plain", "families/llama", "families/llama_linear",
                                          "families/llama_llama3", "families/mistral", "families/qwen2",
                                          "families/qwen3", "families/qwen3_yarn", "families/llama_dynamic",
-                                         "families/phi3", "families/gpt_neox", "families/gpt_neox_serial"),
+                                         "families/phi3", "families/gpt_neox", "families/gpt_neox_serial",
+                                         "families/mistral_window", "families/qwen2_window",
+                                         "families/gemma2", "families/gemma2_untied"),
                          [](const auto& info) {
                            return info.param.substr(
                                info.param.find('/') == std::string::npos ? 0 : info.param.find('/') + 1);

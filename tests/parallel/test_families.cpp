@@ -236,7 +236,8 @@ TEST(Bert, FindsTensorsByTheNamesOfOldFilesToo) {
   EXPECT_FALSE(files.passed_over("encoder.layer.12.output.dense.bias"));
 }
 
-// Meta's Llama 2 7B, Mistral 7B v0.1, Qwen2 7B, Qwen3 0.6B, whose head is tied, Phi-3 mini, GPT-NeoX 20B and Pythia 70M.
+// Meta's Llama 2 7B, Mistral 7B v0.1, Qwen2 7B, Qwen3 0.6B, whose head is tied, Phi-3 mini, GPT-NeoX 20B, Pythia 70M and
+// Gemma 2 2B.
 TEST(Llama, HaveAsManyParametersAsPublished) {
   const auto count = [](const char* type, const std::map<std::string, int64_t>& sizes) {
     const ModelFamily& family = model_family(type);
@@ -270,6 +271,7 @@ TEST(Llama, HaveAsManyParametersAsPublished) {
                                {"num_hidden_layers", 6},
                                {"num_attention_heads", 8}}),
             70426624);
+  EXPECT_EQ(count("gemma2", {}), 2614341888);
 }
 
 TEST(Gpt2, HasAsManyParametersAsPublished) {
