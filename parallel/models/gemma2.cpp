@@ -114,6 +114,7 @@ std::string gemma2_config_json(const ModelValues& m, Task, std::string_view dtyp
       {"attn_logit_softcapping", or_null(m.real("attn_logit_softcapping"))},
       {"final_logit_softcapping", or_null(m.real("final_logit_softcapping"))},
       {"sliding_window", nullptr},
+      {"layer_types", layer_types_json(m)},
       {"rms_norm_eps", m.real("rms_norm_eps")},
       {"attention_bias", false},
       {"attention_dropout", m.real("attention_dropout")},
@@ -126,7 +127,6 @@ std::string gemma2_config_json(const ModelValues& m, Task, std::string_view dtyp
   if (const double scalar = m.real("query_pre_attn_scalar"); scalar == std::floor(scalar))
     document["query_pre_attn_scalar"] = static_cast<int64_t>(scalar);
   if (m.integer("sliding_window") > 0) document["sliding_window"] = m.integer("sliding_window");
-  if (!m.text("layer_types").empty()) document["layer_types"] = layer_types_json(m);
   return document.dump(2) + '\n';
 }
 

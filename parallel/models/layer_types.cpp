@@ -65,6 +65,9 @@ bool attends_to_window(const ModelValues& m, int64_t layer, bool otherwise) {
   return layer < static_cast<int64_t>(types.size()) && types[static_cast<std::size_t>(layer)] == kWindowed;
 }
 
-nlohmann::ordered_json layer_types_json(const ModelValues& m) { return types_of(m); }
+nlohmann::ordered_json layer_types_json(const ModelValues& m) {
+  const std::vector<std::string> types = types_of(m);
+  return types.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(types);
+}
 
 }  // namespace recollect

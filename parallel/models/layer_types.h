@@ -12,6 +12,7 @@ void translate_layer_types(nlohmann::json& document);
 void check_layer_types(const ModelValues& m, std::vector<Finding>& found);
 // Whether the list gives the layer a window; `otherwise` where there is none. Layers beyond the list have none.
 bool attends_to_window(const ModelValues& m, int64_t layer, bool otherwise);
+// The list, or null.
 nlohmann::ordered_json layer_types_json(const ModelValues& m);
 
 }  // namespace recollect

@@ -169,7 +169,7 @@ std::string config_json_of(const LlamaVariant& v, const ModelValues& m, std::str
   if (v.mlp_bias_key) document["mlp_bias"] = m.flag("mlp_bias");
   if (v.window_switch) document["use_sliding_window"] = m.flag("use_sliding_window");
   if (v.window_switch) document["max_window_layers"] = m.integer("max_window_layers");
-  if (v.window_switch && !m.text("layer_types").empty()) document["layer_types"] = layer_types_json(m);
+  if (v.window_switch) document["layer_types"] = layer_types_json(m);
   if (v.window)
     document["sliding_window"] =
         m.integer("sliding_window") > 0 ? nlohmann::ordered_json(m.integer("sliding_window")) : nullptr;

@@ -390,9 +390,9 @@ TEST_F(HFConfig, TheLayersOfAWindowAreKept) {
     const auto saved = nlohmann::json::parse(
         hf_config_text(accepted(written_for("2", listed ? layers : "")).model, Task::kCausalLm));
     EXPECT_EQ(saved["max_window_layers"], 1);
-    EXPECT_EQ(saved.contains("layer_types"), listed);
-    const nlohmann::json names = {"full_attention", "sliding_attention"};
-    EXPECT_EQ(saved.value("layer_types", names), names);
+    nlohmann::json named;
+    if (listed) named = {"full_attention", "sliding_attention"};
+    EXPECT_EQ(saved["layer_types"], named);
   }
   EXPECT_EQ(refusal(written_for("3", layers), {}),
             path_ + ": model.layer_types names 2 layers, and model.num_hidden_layers is 3");
