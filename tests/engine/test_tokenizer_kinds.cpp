@@ -76,6 +76,26 @@ TEST_F(TokenizerKinds, MakeOfOddTextsWhatTokenizersDoes) {
   }
 }
 
+// Each part of its wire format wrong once.
+TEST_F(TokenizerKinds, DamagedModelsOfSentencePieceAreNamed) {
+  using namespace std::string_literals;
+  const std::string piece = "\x0a\x03\x0a\x01"s + "a",
+                    whole = TemporaryFolder::read(test::tokenizer_golden_folder() + "/spbp/tokenizer.model");
+  const std::pair<std::string, const char*> damages[] = {
+      {"", "it has no pieces"},
+      {whole.substr(0, whole.size() - 1), "it ends too early"},
+      {"\x0a\x03\x0a\x01\xff"s, "a text is not UTF-8"},
+      {"\x08\x01"s, "a field of another kind than it should be"},
+      {"\x7b"s, "a field of no known kind"},
+      {"\x0a"s + std::string(10, '\xff'), "a number without an end"},
+      {piece + "\x12\x02\x18\x03", "of type 3 is not carried out here"},
+      {piece + piece + "\x12\x02\x18\x02", "the piece \"a\" appears twice"}};
+  for (const auto& [bytes, mentioned] : damages) {
+    const std::string path = folder_.write("tokenizer.model", bytes);
+    expect_error(ExitCode::kInput, {path, mentioned}, [&, at = path] { load_tokenizer(at); });
+  }
+}
+
 TEST_F(TokenizerKinds, DecodeTokenByTokenAsTokenizersDoes) {
   const json& golden = kind_goldens();
   std::size_t compared = 0;
