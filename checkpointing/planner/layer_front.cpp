@@ -13,6 +13,7 @@ namespace {
 
 // Ranges of an octave of bytes: two to the power of these.
 constexpr int kBits = 8, kBitsOpen = 4, kBitsForgetful = 6, kBitsOpenForgetful = 1;
+constexpr int kManyLayers = 32;  // beyond these, and twice as many, ranges are twice as wide
 constexpr double kLeastRange = 1.0 / 4096;
 constexpr std::size_t kMostReadings = 700;
 
@@ -171,8 +172,10 @@ std::vector<DraftPlan> LayerFront::solve(bool forgets, int most_wanted, uint64_t
   const auto layers = static_cast<int>(always_.size());
   std::vector<Labels> steps(layers + 1);
   steps[layers].push_back({{.other = head_}});
-  Cells cells(Ranges(forgets ? kBitsForgetful : kBits, most),
-              Ranges(forgets ? kBitsOpenForgetful : kBitsOpen, most), static_cast<std::size_t>(most_wanted));
+  const int fewer = (layers > kManyLayers ? 1 : 0) + (layers > 2 * kManyLayers ? 1 : 0);
+  Cells cells(Ranges((forgets ? kBitsForgetful : kBits) - fewer, most),
+              Ranges((forgets ? kBitsOpenForgetful : kBitsOpen - fewer), most),
+              static_cast<std::size_t>(most_wanted));
   for (int layer = layers; layer-- > 0;) {
     const Labels& behind = steps[layer + 1];
     for (int wanted = 0; wanted < std::ssize(behind); ++wanted) {
@@ -222,8 +225,8 @@ std::vector<DraftPlan> LayerFront::plans(uint64_t most) {
 }
 
 std::vector<DraftPlan> LayerFront::forgetful(uint64_t most) {
-  const auto layers = static_cast<int>(always_.size());
-  return solve(true, layers, most, [](const Label& from, const Reading& o, bool is_first, Label& label) {
+  const int most_wanted = std::min<int>(static_cast<int>(always_.size()), kManyLayers);
+  return solve(true, most_wanted, most, [](const Label& from, const Reading& o, bool is_first, Label& label) {
     const bool passes = label.wanted > 0 && o.passes;
     label.seconds = from.seconds + label.wanted * o.pass + o.again;
     label.other = std::max(from.other + o.held, o.alone);
