@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <span>
 
 #include "engine/core/host_device.h"
@@ -32,7 +31,7 @@ inline constexpr const char* kKeysInOrder = "keys_in_order";
 // Attributes that an op may lack. A query i sees only keys j with |i - j| < window; scores become cap * tanh(score / cap);
 // scores are multiplied by scale in place of 1 / sqrt(head_size).
 inline constexpr const char *kWindow = "window", *kScoreCap = "score_cap", *kScoreScale = "score_scale";
-inline constexpr int64_t kNoWindow = std::numeric_limits<int64_t>::max() / 4;
+inline constexpr int64_t kNoWindow = int64_t{1} << 30;  // more than any sequence has tokens
 
 inline double score_scale(const Attributes& attributes) {
   return attributes.has(kScoreScale) ? attributes.real(kScoreScale)

@@ -10,6 +10,7 @@
 
 #include <cuda_pipeline.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "engine/ops/attention.h"
@@ -124,12 +125,14 @@ class ProbabilityMask {
   bool whole_;               // blocks of Philox never begin in the middle of a tile
 };
 
-// How many keys from `key` on a query sees; not positive where there are none. And how many of those its window hides.
+// How many keys from `key` on a query sees; not positive where there are none. And how many of those its window hides. Both as
+// in AttentionShape, in 32 bits: the forward kernel has no register left.
 __device__ inline int seen_from(const AttentionShape& shape, int query, int keys, int key) {
-  return static_cast<int>(shape.seen(query, keys)) - key;
+  const int ahead = shape.causal ? 1 : static_cast<int>(shape.window);
+  return std::min(query + ahead, keys) - key;
 }
 __device__ inline int hidden_from(const AttentionShape& shape, int query, int keys, int key) {
-  return static_cast<int>(shape.first_seen(query, keys)) - key;
+  return std::min(query, keys - 1) - static_cast<int>(shape.window) + 1 - key;
 }
 // The first of tiles of keys that a query, and so all later ones, may meet.
 __device__ inline int first_tile_of_keys(const AttentionShape& shape, const TokenSegments& segments,
