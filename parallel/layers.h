@@ -45,13 +45,13 @@ struct NormOptions {
   std::string weight, bias = {};
   double epsilon = 1e-5;
   bool may_be_missing = false;
-  bool beside_one = false;  // of RMS norms: the weights are added to one, and begin as zeros
+  bool beside_one = false;  // of RMS norms: one is added to the weights, which begin as zeros
 };
 
 // Rotary positions (Su et al., 2021) of queries and keys. The scalings and their
 // numbers are those of the op rotary_table.
 struct RotaryOptions {
-  int64_t turned = 0;  // elements of a head that turn, the first ones
+  int64_t turned = 0;  // rotated elements of a head, the first ones
   double theta = 10000;
   std::string scaling = "default";
   double factor = 1, low_freq_factor = 1, high_freq_factor = 4;
@@ -70,12 +70,12 @@ struct AttentionOptions {
   ValueId lengths = kNone;       // [samples] i32: keys from there on are padding; kNone: none are
   ValueId positions = kNone;     // [samples, sequence] i32: of packed samples, in place of lengths
   ValueId rotary_table = kNone;  // turns queries and keys; kNone: they have no rotary positions
-  // The weights of the RMS norms of each head of queries and of keys, before they turn; "": there are none.
+  // The weights of the RMS norms of each query head and key head, before rotation; "": there are none.
   std::string query_norm = {}, key_norm = {};
   double norm_epsilon = 1e-5;
   double dropout = 0;      // of probabilities
-  int64_t window = 0;      // a token sees those that are less than this away; 0: all of them
-  double score_cap = 0;    // scores become cap * tanh(score / cap); 0: they do not
+  int64_t window = 0;      // a token sees tokens at a smaller distance; 0: all
+  double score_cap = 0;    // scores become cap * tanh(score / cap); 0: no cap
   double score_scale = 0;  // of scores; 0: 1 / sqrt(head_size)
 
   int64_t key_heads() const { return kv_heads > 0 ? kv_heads : heads; }
@@ -91,7 +91,7 @@ struct MlpOptions {
   int64_t inner = 1;
   std::string activation = "tanh";  // form of gelu: tanh or erf
   bool gated = false;
-  bool gelu_gate = false;  // gelu, in its tanh form, in place of silu
+  bool gelu_gate = false;  // gelu, in its tanh form, instead of silu
   LinearOptions up = {}, down = {};
 };
 
@@ -99,7 +99,7 @@ struct LossOptions {
   int64_t vocabulary = 1;
   std::string bias = {};  // of the head; "": it has none
   bool bias_may_be_missing = false;
-  double logit_cap = 0;        // logits become cap * tanh(logit / cap); 0: they do not
+  double logit_cap = 0;        // logits become cap * tanh(logit / cap); 0: no cap
   int64_t most_logits = 1024;  // rows of logits that exist at a time
 };
 
@@ -135,7 +135,7 @@ class LayerBuilder {
   // tokens are cached already and how many of these join them, [2] i32. kNone otherwise.
   ValueId positions() const { return positions_; }
   ValueId filled() const { return filled_; }
-  // Likewise [1] i32: of how many tokens the sequence is, with these; kNone where nothing depends on that.
+  // Likewise [1] i32: the sequence's length including these tokens; kNone if nothing depends on it.
   ValueId length() const { return length_; }
   bool continues() const { return capacity_ > 0; }
   // What a loss is multiplied by, column by column of its targets, and where it is added up.
@@ -155,7 +155,7 @@ class LayerBuilder {
   ValueId all_tokens(const std::string& name, ValueId x);
   // Cosines and sines of a batch's positions, which may be given [samples, sequence]; and the first `heads`
   // heads of x turned by them.
-  // Error kConfiguration where packed samples are too long for their frequencies to be known.
+  // Error kConfiguration if packed samples are so long that their frequencies are not known.
   ValueId rotary_table(const std::string& name, const RotaryOptions& options, ValueId positions = kNone);
   ValueId rotary(const std::string& name, ValueId x, ValueId table, int64_t heads, int64_t head_size);
   ValueId dropout(const std::string& name, ValueId x, double p, Rows rows = Rows::kTokens);
@@ -209,9 +209,9 @@ class LayerBuilder {
   ValueId parameter(Parameter parameter, Category category = Category::kParameter);
   // A parameter that every tensor rank has, of rows that may be divided.
   ValueId whole_parameter(Parameter parameter, Rows rows = Rows::kTokens);
-  // A kind of heads has one weight for all of them: each tensor rank has heads, and so a part of its gradient.
+  // All heads of a kind share one weight. Each tensor rank has some heads, and so a part of the weight's gradient.
   ValueId head_weight(const std::string& file_name, int64_t size);
-  // Norms of the first `heads` heads of x and of the `second` heads behind them; kNone: there are none.
+  // Norms of the first `heads` heads of x and of the next `second` heads; kNone: none.
   ValueId head_norm(const std::string& name, ValueId x, double epsilon, std::pair<ValueId, int64_t> heads,
                     std::pair<ValueId, int64_t> second);
   // One number for each column of a value that is whole on every rank, or divided.

@@ -1,4 +1,4 @@
-// Attention of a rank's heads, as LayerBuilder emits it, and to a cache where a batch continues a sequence.
+// LayerBuilder's attention of a rank's heads; with a key/value cache if a batch continues a sequence.
 #include <algorithm>
 
 #include "engine/core/error.h"
@@ -34,7 +34,7 @@ ValueId LayerBuilder::attention(const std::string& name, ValueId q, const Attent
                         {"causal", int64_t{options.causal}},
                         {"first_head", layout_.tensor_rank * local},
                         {"all_heads", options.heads}};
-  // A window that holds all there is changes nothing, and may cost a faster kernel.
+  // A window as long as the sequence changes nothing, and may prevent a faster kernel.
   if (options.window > 0 && options.window < (continues() ? capacity_ : sequence_length_))
     attributes.set(kWindow, options.window);
   if (options.score_cap > 0) attributes.set(kScoreCap, options.score_cap);

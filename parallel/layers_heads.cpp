@@ -1,4 +1,4 @@
-// Queries, keys and values before attention: their projections, the norms of single heads, and rotary positions.
+// Queries, keys and values before attention: projections, norms of single heads, and rotary positions.
 #include <algorithm>
 
 #include "engine/core/statistics_dtype.h"

@@ -58,7 +58,7 @@ struct Parameter {
   Split split = Split::kNone;
   std::vector<int64_t> blocks = {};           // rows of each (q, k and v are three); empty: one
   std::vector<std::string> block_names = {};  // of each block's tensor in files; empty: one tensor, `name`
-  // Not 0: in that one tensor the blocks, which are of one size, take turns with so many rows each.
+  // Not 0: in that one tensor the blocks, all of one size, alternate: so many rows of each in turn.
   int64_t interleaved = 0;
   bool partial_gradient = false;  // each tensor rank has a part of a sum (sequence parallelism)
   int repeats =

@@ -49,7 +49,7 @@ class Weights {
 
   // The parameters in f64 or f32, those that are frozen in the compute dtype, by their names in files; of a model with
   // adapters these alone, and what is trained with them, as PEFT calls them. A file whose space is claimed and which is
-  // empty still. `most`: of more bytes there are several files (SafetensorsWriter::split_at). Error kStorage.
+  // empty still. `most`: a model with more bytes goes into several files (SafetensorsWriter::split_at). Error kStorage.
   std::unique_ptr<SafetensorsWriter> begin_file(const std::string& path, uint64_t most = 0) const;
   // Collective. Fills and finishes the file, which is rank 0's and null elsewhere. While the disk works all
   // ranks hear of it, however long it takes. Where it fails, all return so: rank 0 with the reason, and

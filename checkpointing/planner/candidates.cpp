@@ -170,7 +170,7 @@ std::vector<Candidate> list_candidates(const Surroundings& of, const BoundMaker&
   Lister lister(of, bounds, ladder);
   constexpr uint64_t kAny = ChainBudgets::kAny;
   const Residences& r = of.residences;
-  // Where the meter knows what plans take, the front has those of the solver (layer_front.h).
+  // Where the meter can read plans, dynamic programming over the layers replaces the solver (layer_front.h).
   if (!bounds.metered(save_everything(of)))
     lister.add_solved(LayerOptions(of.graph, of.saved, of.device, {}, bounds, ladder), kPoints);
   if (r.partition || r.host || r.disk) {

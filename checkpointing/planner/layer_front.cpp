@@ -11,7 +11,7 @@ namespace recollect {
 
 namespace {
 
-// Ranges of an octave of bytes: two to the power of these.
+// An octave of bytes is divided into two to the power of these ranges.
 constexpr int kBits = 8, kBitsOpen = 4, kBitsForgetful = 6, kBitsOpenForgetful = 1;
 constexpr int kManyLayers = 32;  // beyond these, and twice as many, ranges are twice as wide
 constexpr double kLeastRange = 1.0 / 4096;
@@ -19,7 +19,7 @@ constexpr std::size_t kMostReadings = 700;
 
 using Reading = PlanMeter::LayerReading;
 
-// Whether `a` is as good as `b` in all.
+// Whether `a` is no worse than `b` in every reading.
 bool covers(const Reading& a, const Reading& b) {
   return a.again <= b.again && a.pass <= b.pass && a.held <= b.held && a.passed <= b.passed &&
          a.alone <= b.alone && a.on_the_way <= b.on_the_way && a.passes <= b.passes && a.reads <= b.reads;
@@ -45,7 +45,7 @@ LayerFront::LayerFront(const Surroundings& of, const BoundMaker& bounds, const s
   }
   for (int layer = 0; layer < layers; ++layer)
     likeness_.push_back(layer == 0 || layer + 1 == layers ? layer : meter_.likeness(layer));
-  // What others are made of comes after them.
+  // Units that others are made of are last in `units`, and come first here.
   for (auto unit = units.rbegin(); unit != units.rend(); ++unit) {
     if (unit->layers[layers / 2].empty()) continue;
     const auto has = [&](const LayerUnit* part) {
@@ -79,7 +79,7 @@ const std::vector<LayerFront::Option>& LayerFront::options_of(int layer, bool wa
   return found->second;
 }
 
-// From saving nothing, and all, one choice after the other is changed in what no other is as good as.
+// A local search: begins with nothing and all saved, and changes one choice at a time in options that no other covers.
 std::vector<LayerFront::Option> LayerFront::find_options(int layer, bool wanted, bool forgets) {
   std::vector<Option> best;
   std::set<Units> seen;
@@ -87,7 +87,7 @@ std::vector<LayerFront::Option> LayerFront::find_options(int layer, bool wanted,
   const auto meet = [&](Units units) {
     if (seen.size() >= kMostReadings || !seen.insert(units).second) return;
     Option one{units, meter_.read_layer(values_of(units, layer), layer, wanted, forgets)};
-    if (!forgets) {  // all is made once
+    if (!forgets) {  // every value is recomputed once
       one.takes.again += one.takes.pass;
       one.takes.pass = 0, one.takes.on_the_way = 0;
     }
@@ -108,7 +108,7 @@ std::vector<LayerFront::Option> LayerFront::find_options(int layer, bool wanted,
   return best;
 }
 
-// Of bytes, as many in each octave.
+// Divides bytes into ranges, the same number in each octave.
 struct Ranges {
   int bits;
   double scale;
@@ -120,7 +120,7 @@ struct Ranges {
   std::size_t count() const { return at(static_cast<uint64_t>(1 / scale) + 1) + 1; }
 };
 
-// Of a layer's labels the fastest of each range of `other` and of `open`, by how often they want the layer before.
+// The fastest label of each range of `other` and of `open`, for each number of layers that need the layer before.
 class LayerFront::Cells {
  public:
   Cells(Ranges other, Ranges open, std::size_t most_wanted)
@@ -141,7 +141,7 @@ class LayerFront::Cells {
     }
   }
 
-  // Those that none of lower ranges, which wants no more, is as fast as. Nothing is left here.
+  // Returns the labels that are faster than all labels with lower ranges and no more wants. Clears the cells.
   Labels take() {
     std::sort(labels_.begin(), labels_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     std::vector<double> least(columns_ * wanted_, std::numeric_limits<double>::infinity());
@@ -166,7 +166,7 @@ class LayerFront::Cells {
   std::vector<std::pair<std::size_t, Label>> labels_;
 };
 
-// `extend` makes of a label and an option the label of a layer more, and says how often that wants the layer before.
+// `extend` adds a layer with an option to a label, and returns how many layers now need the layer before.
 template <typename Extend>
 std::vector<DraftPlan> LayerFront::solve(bool forgets, int most_wanted, uint64_t most, const Extend& extend) {
   const auto layers = static_cast<int>(always_.size());

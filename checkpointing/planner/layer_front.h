@@ -1,10 +1,10 @@
-// Plans by dynamic programming over the layers from the last to the first: any set of a layer's units is one of its options,
-// if no other set is as good in all. So recomputation may begin at any value of any layer, and another one in each. What the
-// layers from one on want of the layer before it is made once, and kept (Replay::kSegment), or for each of them again
-// (Replay::kNothing). Bytes are close to the program's, and no more: the meter tells what a plan takes.
+// Plans by dynamic programming over the layers, from last to first. A layer's options are sets of units to save,
+// without the sets that another one beats in every reading. So recomputation may begin at any value of a layer.
+// What later layers need of the layer before is recomputed once and kept (Replay::kSegment), or recomputed for
+// each of them (Replay::kNothing). Bytes are close to the program's, not exact: the meter reads the finished plan.
 //
-// A choice for the layers from one on has a peak, `other`, and `open`, of those layers that find made what the layer before ends
-// with: their peak, or, where each makes it again, what is saved of them.
+// A label is a choice for the last layers. `open`: the peak of layers that still need the output of
+// the layer before (with kNothing: the bytes that these layers save). `other`: the peak of all others.
 #pragma once
 
 #include <cstdint>
@@ -21,14 +21,14 @@ class LayerFront {
  public:
   LayerFront(const Surroundings& of, const BoundMaker& bounds, const std::vector<LayerUnit>& units);
 
-  // From few bytes to many; what outside of the layers is saved is that of mode full.
+  // From few bytes to many. Outside of the layers the same values are saved as in mode full.
   std::vector<DraftPlan> plans(uint64_t most);
-  // Where each layer makes again what it wants: with no more than about so many bytes.
+  // For Replay::kNothing.
   std::vector<DraftPlan> forgetful(uint64_t most);
-  int64_t work() const { return work_; }  // ops that were looked at
+  int64_t work() const { return work_; }  // ops that were visited
 
  private:
-  using Units = uint64_t;  // a bit for each that is saved
+  using Units = uint64_t;  // one bit for each saved unit
   struct Option {
     Units units = 0;
     PlanMeter::LayerReading takes;
@@ -36,11 +36,11 @@ class LayerFront {
   struct Label {
     uint64_t other = 0, open = 0;
     double seconds = 0;
-    int parent = -1, option = 0;  // parent: of the layer behind
-    int wanted = 0;               // of the parent
+    int parent = -1, option = 0;  // parent: the label of the next layer
+    int wanted = 0;               // of the parent's labels: its first index
     uint64_t bytes() const { return std::max(other, open); }
   };
-  // By how many times the layers want what the layer before ends with.
+  // By the number of layers that need the output of the layer before.
   using Labels = std::vector<std::vector<Label>>;
   class Cells;
 
@@ -52,11 +52,11 @@ class LayerFront {
 
   const Surroundings& of_;
   PlanMeter& meter_;
-  std::vector<const LayerUnit*> parts_;       // of which no two save the same
-  std::vector<Units> choices_;                // parts that are saved together, or not
-  std::vector<std::vector<ValueId>> always_;  // by layer
-  std::vector<uint64_t> likeness_;            // by layer: the first and the last one are like no other
-  uint64_t head_ = 0;                         // bytes at work behind the layers
+  std::vector<const LayerUnit*> parts_;       // no two of them save the same value
+  std::vector<Units> choices_;                // sets of parts; the search saves or drops a whole set
+  std::vector<std::vector<ValueId>> always_;  // by layer: values that every plan saves
+  std::vector<uint64_t> likeness_;            // by layer; the first and the last one equal no other
+  uint64_t head_ = 0;                         // bytes in use after the layers
   int64_t work_ = 0;
   std::map<std::tuple<uint64_t, bool, bool>, std::vector<Option>> options_;  // by likeness
 };

@@ -50,7 +50,7 @@ class BoundMaker {
   std::optional<PlanBounds> metered(const DraftPlan& plan) const;
   // The same where that is a bound, too: closer than of(), and more work.
   std::optional<PlanBounds> closer(const DraftPlan& plan) const;
-  // Null where the meter does not know what plans take.
+  // Null where the meter cannot read plans of this graph.
   PlanMeter* meter() const { return meter_.get(); }
   // Of the plan that was metered last: the work that it was.
   int64_t metered_ops() const { return meter_ ? meter_->ops() : 0; }

@@ -26,8 +26,8 @@ class PlanFront {
   PlanFront(const Surroundings& of, const BoundMaker& bounds, int64_t work);
 
   void add(const std::vector<Candidate>& known);
-  // Plans by dynamic programming over the layers (layer_front.h). Of those with more bytes than mode full no neighbours are
-  // looked at: none is known to be better.
+  // Plans by dynamic programming over the layers (layer_front.h). Neighbours of
+  // plans with more bytes than mode full are not tried: none is known to be better.
   void add_layers();
   // Plans that save one value of a layer in some layers, and begin recomputation there.
   void add_cuts();

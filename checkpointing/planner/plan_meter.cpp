@@ -255,7 +255,7 @@ uint64_t PlanMeter::handed_over(const Step& step, int number) {
   return sum;
 }
 
-// `now` is there before all steps.
+// `now`: bytes that are in use before the first step.
 std::pair<uint64_t, uint64_t> PlanMeter::most_around(int first, uint64_t now) {
   const int count = static_cast<int>(steps_.size());
   steps_.push_back({kNone, static_cast<int>(item_count_)});
@@ -361,7 +361,7 @@ PlanMeter::LayerReading PlanMeter::read_at_rest(int layer, bool wanted, bool for
   reading.reads = stored_[input].last >= own;
   for (ValueId v : waiting_) {
     if (layers_of_[v] < 0) {
-      stored_[v].last = std::numeric_limits<int>::max();  // it stays, and is counted elsewhere
+      stored_[v].last = std::numeric_limits<int>::max();  // it outlives the layer, and is counted elsewhere
       continue;
     }
     now += bytes_[v];

@@ -29,24 +29,24 @@ class PlanMeter {
   };
   // Nothing where a step would have too many ops, or ranks gather values again.
   std::optional<Reading> read(const DraftPlan& plan);
-  // A layer by itself. Its input is there, and counted here if a layer makes it. What is made on the way to the layers after it,
-  // if these want what it ends with, is forgotten before its own backward, or not, as the replay says.
+  // One layer alone. Its input is present, and counted here if a layer computes it. If later layers need the layer's
+  // output, the values recomputed for it are forgotten before the layer's own backward, or kept for it (`forgets`).
   struct LayerReading {
-    double again = 0, pass = 0;          // seconds: for its own backward, and on that way
-    uint64_t held = 0;                   // bytes of what is saved, from forward on
-    uint64_t passed = 0;                 // of what is made on the way and waits for its own backward
-    uint64_t alone = 0;                  // at the peak of its own backward, with both
-    uint64_t on_the_way = 0;             // at the peak there, with what is saved
-    bool passes = false, reads = false;  // whether its input is wanted on the way, and by its own backward
+    double again = 0, pass = 0;          // seconds of recomputation: for its own backward, for later layers
+    uint64_t held = 0;                   // bytes of the saved values, from forward on
+    uint64_t passed = 0;                 // bytes recomputed for later layers and kept for its own backward
+    uint64_t alone = 0;                  // peak of its own backward, with held and passed
+    uint64_t on_the_way = 0;             // peak while it is recomputed for later layers, with held
+    bool passes = false, reads = false;  // whether its input is needed for later layers, by its own backward
   };
-  // `saved`: what is saved of the layer; `wanted`: whether a layer after it wants what it ends with.
+  // `saved`: the values of the layer that are saved; `wanted`: whether a later layer needs the layer's output.
   LayerReading read_layer(const std::vector<ValueId>& saved, int layer, bool wanted, bool forgets);
-  // Equal of layers that have the same readings, but of the first and the last one.
+  // Equal for layers with the same readings, except the first and the last layer.
   uint64_t likeness(int layer) const;
-  // What is there at each op of a layer's backward, whatever the plan: of values that no layer makes.
+  // Bytes that are in use at every op of a layer's backward, whatever the plan: values that no layer computes.
   uint64_t outside_of_layers() const { return outside_of_layers_; }
 
-  // Of the plan, or the layer, that was read last.
+  // Of the last plan or layer that was read: ops that were visited.
   int64_t ops() const { return of_forward_ops_ + static_cast<int64_t>(steps_.size()); }
   // Whether no program of a plan takes less.
   bool is_bound() const { return is_bound_; }
@@ -85,7 +85,7 @@ class PlanMeter {
   void make(ValueId v);
   void run_again(OpId id);
   uint64_t peak();
-  // The most before the step, and from it on.
+  // The peaks before step `first`, and from it on.
   std::pair<uint64_t, uint64_t> most_around(int first, uint64_t now);
   LayerReading read_at_rest(int layer, bool wanted, bool forgets);
   uint64_t peak_of_forward();
@@ -108,13 +108,13 @@ class PlanMeter {
   std::vector<std::vector<Handing>> handings_;
   std::vector<OpId> forward_end_;  // by value: the last op of forward that touches it
 
-  std::vector<std::vector<OpId>> backward_;  // by layer
-  std::vector<int> layers_of_;               // by value: that makes it, or -1
+  std::vector<std::vector<OpId>> backward_;  // by layer: its ops
+  std::vector<int> layers_of_;               // by value: the layer that computes it, or -1
   uint64_t outside_of_layers_ = 0;
 
   // Of the plan that is read.
-  bool is_at_rest_ = false;  // there_ and stored_ say that nothing is saved, nor made
-  OpId of_forward_ops_ = 0;  // that were looked at
+  bool is_at_rest_ = false;  // there_ and stored_ hold no saved and no recomputed value
+  OpId of_forward_ops_ = 0;  // ops of forward that were visited
   Replay replay_ = Replay::kSegment;
   std::vector<Item> there_;       // by value: itself, its newest clone, or -1 where it is missing
   std::vector<char> held_;        // by value: its clone outlives the layer

@@ -56,7 +56,7 @@ void LineParser::fail_at(std::size_t at, const std::string& what, const std::str
   throw Error(ExitCode::kInput, fmt::format("{}:{}:{}: {}", path_, line_number_, at + 1, what), hint);
 }
 
-// A record of no tokens is one that holds nothing. Its labels may stand before them, so that their error waits.
+// A record without tokens is blank. Labels may come before the tokens, so the error of an empty list of labels waits.
 void LineParser::take_empty(std::size_t at, const FieldSpec& spec) {
   const std::string what = fmt::format("\"{}\" is empty", spec.key);
   if (spec.shape != SpecShape::kTokens) fail_at(at, what);

@@ -59,7 +59,7 @@ class LineParser {
   std::span<const FieldSpec> specs_;
   int64_t length_;
   std::size_t at_ = 0;
-  std::optional<std::size_t> empty_at_;  // of a list that is none of ids
+  std::optional<std::size_t> empty_at_;  // place of an empty list that is not the tokens
   std::string empty_what_;
 };
 

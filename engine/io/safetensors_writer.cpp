@@ -83,7 +83,7 @@ void SafetensorsWriter::begin() {
   has_begun_ = true;
 }
 
-// In the order of declaration, a new file where the next tensor would be too much.
+// In the order of declaration; a new file begins where the next tensor would exceed the limit.
 void SafetensorsWriter::divide() {
   uint64_t filled = 0;
   std::size_t part = 0;
@@ -223,7 +223,7 @@ void SafetensorsWriter::finish() {
     if (slot.written != slot.bytes)
       require(false, fmt::format("tensor {} is incomplete: {} of {} bytes", escaped_name(slot.name),
                                  slot.written, slot.bytes));
-  // An index of earlier files would be one of some of each.
+  // During the replacement an old index would name files of two different models.
   std::error_code ignored;
   if (index_file_) std::filesystem::remove(index_path(), ignored);
   for (Part& part : parts_) {

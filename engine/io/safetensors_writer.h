@@ -1,6 +1,6 @@
-// Writes one safetensors file, or several with an index: declare every tensor, then stream the data, then finish. All space is
-// claimed before the first byte is written; the file appears under its name complete or not at all, even over a file that is
-// mapped. Several appear one by one, and their index behind them.
+// Writes one safetensors file, or several with an index: declare every tensor, then stream the data, then
+// finish. All space is claimed before the first byte is written; the file appears under its name complete or
+// not at all, even over a file that is mapped. Several files appear one after the other, and the index last.
 #pragma once
 
 #include <cstddef>
@@ -24,9 +24,9 @@ class SafetensorsWriter {
                              std::map<std::string, std::string> metadata = {{"format", "pt"}});
   virtual ~SafetensorsWriter() = default;  // tests make files that are slow, or fail
 
-  // Tensors of more bytes than that together go into several files, as save_pretrained writes them: of model.safetensors
-  // model-00001-of-00002.safetensors and so on, and model.safetensors.index.json. A larger tensor has a file of its own.
-  // finish() removes what the other form has left under these names. 0: one file. Only before begin().
+  // Tensors with more bytes together go into several files, as save_pretrained writes them: not model.safetensors,
+  // but model-00001-of-00002.safetensors and so on, and model.safetensors.index.json. A larger tensor gets a file
+  // of its own. finish() removes files of the other form with these names. 0: one file. Only before begin().
   void split_at(uint64_t bytes) { most_ = bytes; }
   // Names are valid UTF-8, unique and not "__metadata__" (else kInternal). Only before the first write.
   // Returns how many were declared before.
@@ -52,8 +52,8 @@ class SafetensorsWriter {
   virtual void finish();
 
   const std::string& path() const { return path_; }
-  // What stands before the tensors' bytes of one file, once it is laid out. Tensors of wider elements come first, and else the
-  // one that was declared first.
+  // The header of one file, once it is laid out: the bytes before the tensors.
+  // Tensors with wider elements come first, then the order is that of declaration.
   std::string head() const;
   uint64_t bytes() const { return parts_.front().total; }  // of the whole file, likewise
 
@@ -68,7 +68,7 @@ class SafetensorsWriter {
     uint64_t written = 0;
   };
   struct Part {
-    std::string path, header;  // which is written last, whatever has become of the file meanwhile
+    std::string path, header;  // header: written last
     uint64_t total = 0;
     std::optional<ReplacementFile> file;
   };
@@ -79,7 +79,7 @@ class SafetensorsWriter {
   static std::string head_of(const Part& part);
   std::string index_path() const { return path_ + ".index.json"; }
   std::string index_text() const;
-  // Files of the form that this is not.
+  // Removes files of the other form: several files after one is written, or the other way round.
   void remove_others() const;
 
   std::string path_;
@@ -92,7 +92,7 @@ class SafetensorsWriter {
   bool has_begun_ = false;
 };
 
-// Whether it is called as one of several files of a model: model-00001-of-00002.safetensors.
+// Whether the name is that of one of several files of a model: model-00001-of-00002.safetensors.
 bool is_part_of_model(std::string_view name);
 
 }  // namespace recollect

@@ -44,7 +44,7 @@ std::vector<OutputSpec> infer_swiglu_backward(const OpView& v) {
   return {like(x)};
 }
 
-// Of swiglu and geglu.
+// For swiglu and geglu.
 void gated_gradient(GradientBuilder& g, OpId id) {
   const Op op = g.graph().op(id);
   g.contribute(op.inputs[0],

@@ -1,6 +1,6 @@
 // Multi-head attention without the score matrix (FlashAttention, Dao et al. 2022): what backward needs of the
 // probabilities is one logarithm per row and head. Query heads may share key/value heads (Ainslie et al.,
-// 2023), of every sample only the first keys may count, a sample may be several sequences back to back, and a query may see
+// 2023), only the first keys of a sample may count, a sample may be several sequences back to back, and a query may see
 // no more than a window of keys (Beltagy et al., "Longformer", 2020).
 #include "engine/ops/attention.h"
 
@@ -71,9 +71,9 @@ void gradient(GradientBuilder& g, OpId id) {
   if (gradients.size() > 1) g.contribute(op.inputs[1], gradients[1]);
 }
 
-// Products of [s, d] by [d, s], for the pairs that the causal mask and the window leave. How many keys count is not known
-// before a run, nor where sequences begin: this is the most that it takes, as if all keys did and each sample were one
-// sequence.
+// Products of [s, d] by [d, s], for the pairs that the causal mask and the window
+// leave. The number of keys and the starts of sequences are not known before a run:
+// this is the maximum, as if all keys counted and each sample were one sequence.
 Cost attention_cost(const OpView& v, const AttentionInputs& at, double products) {
   const AttentionShape shape = checked_shape(v, at);
   Cost cost = streaming_cost(v, 0);

@@ -28,8 +28,8 @@ inline constexpr AttentionInputs kAttentionInputs{0, 1, 2, 3}, kAttentionBackwar
 // (cuda/attention_chunks.h). It is a matter of a program, not of a plan: the bits of gradients differ with it.
 inline constexpr const char* kKeysInOrder = "keys_in_order";
 
-// Attributes that an op may lack. A query i sees only keys j with |i - j| < window; scores become cap * tanh(score / cap);
-// scores are multiplied by scale in place of 1 / sqrt(head_size).
+// Optional attributes. A query i sees only keys j with |i - j| < window; scores become cap * tanh(score / cap);
+// scores are multiplied by scale instead of 1 / sqrt(head_size).
 inline constexpr const char *kWindow = "window", *kScoreCap = "score_cap", *kScoreScale = "score_scale";
 inline constexpr int64_t kNoWindow = int64_t{1} << 30;  // more than any sequence has tokens
 
@@ -84,8 +84,8 @@ struct AttentionShape {
   // All groups of this rank have the same number of its heads.
   bool whole_groups() const { return kv_heads == 1 || (first_head % kv_group == 0 && heads % kv_group == 0); }
 
-  // How many keys of a sample count; and of those the ones that a query sees: from first_seen() to seen(). Neither is less
-  // for a later query. Queries of padding see what that of the last key sees.
+  // The number of a sample's keys that count; a query sees those in [first_seen(), seen()). Both never
+  // decrease from one query to the next. A padding query sees what the query of the last key sees.
   RECOLLECT_HOST_DEVICE int64_t keys(const int32_t* lengths, int64_t sample) const {
     return lengths ? lengths[sample] : length;
   }
@@ -97,7 +97,7 @@ struct AttentionShape {
     const int64_t last = query < keys ? query : keys - 1;
     return last < window ? 0 : last - window + 1;
   }
-  // The queries that see a key that counts: from the first to before the last, of `tokens`.
+  // Queries [first, end) that see a key that counts; `tokens` is the number of queries.
   RECOLLECT_HOST_DEVICE int64_t first_query(int64_t key) const {
     if (causal) return key;
     return key < window ? 0 : key - window + 1;
@@ -105,7 +105,7 @@ struct AttentionShape {
   RECOLLECT_HOST_DEVICE int64_t end_of_queries(int64_t key, int64_t keys, int64_t tokens) const {
     return key + window < keys ? key + window : tokens;
   }
-  // Of a query and a key that it sees.
+  // The number of pairs of a query and a key that it sees.
   int64_t pairs(int64_t tokens, int64_t keys) const {
     const auto triangle = [](int64_t n) { return n > 0 ? n * (n + 1) / 2 : 0; };
     const int64_t hidden = triangle(keys - window), of_padding = (tokens - keys) * std::min(keys, window);
@@ -135,12 +135,12 @@ struct AttentionShape {
   int64_t head_size, length;      // length: tokens of a sample
   int64_t first_head, all_heads;  // the heads' place among those of all ranks
   bool causal;                    // a query sees no later key
-  int64_t window;                 // nor keys that are so far from it, or farther
+  int64_t window;                 // nor keys at this distance or farther
   int64_t samples;
   int64_t out_row, q_row, kv_row;  // from one token to the next
   int64_t first_key;               // of a token's k | v
   float scale;                     // of scores
-  float cap;                       // of scores; 0: they have none
+  float cap;                       // of scores; 0: no cap
 };
 
 // The token that a token's sequence begins with; -1 for padding. `positions` are of its sample, or null.

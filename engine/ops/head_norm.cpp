@@ -1,5 +1,5 @@
-// The root mean square's norm of single heads: each of the first heads of a row by itself, with weights that all heads of a
-// kind share. A head's statistic is made again in backward from the same numbers: nothing but x is saved.
+// RMS norms of single heads: each of the first heads of a row is normalised alone; heads of a kind (queries
+// or keys) share weights. Backward recomputes a head's statistic from the same numbers: only x is saved.
 #include "engine/ops/define.h"
 
 namespace recollect::ops {
@@ -11,7 +11,7 @@ void check_head_weight(const OpView& v, const Value& x, const Value& weight, int
   check(weight.dtype == statistics_dtype(x.dtype), v, "weights have the statistics dtype");
 }
 
-// `x`: the number of that input; the weights are behind it.
+// `x`: the number of that input; the weights are the next inputs.
 void check_heads_of_norm(const OpView& v, int x) {
   const Value& value = v.in(x);
   const int64_t size = v.in(x + 1).shape.elements(), first = v.attributes().integer("heads"),

@@ -1,11 +1,11 @@
-// Which gradients of parameters the head makes, and how it caps its logits, in all backends.
+// Which parameter gradients the head computes, and how it caps its logits, in all backends.
 #pragma once
 
 #include "engine/graph/op_def.h"
 
 namespace recollect {
 
-// An attribute that the heads may lack: logits become cap * tanh(logit / cap). 0 is no cap.
+// An optional attribute of the heads: logits become cap * tanh(logit / cap). 0: no cap.
 inline double logit_cap(const Attributes& attributes) {
   return attributes.has("logit_cap") ? attributes.real("logit_cap") : 0;
 }

@@ -39,19 +39,19 @@
 //                                                                                       dtype scaling
 //                                                                                       attention_factor?
 //                                                                                       length?
-//     The row of position p is cos(p f_0) .. cos(p f_{r/2-1}) | sin(p f_0) .. sin(p f_{r/2-1}), each times attention_factor
-//     (absent: 1); row i is of position i, or has that of token i. Frequencies and angles are made in double, and the table
-//     is rounded once, to `dtype` ("f64", "f32"), which is S. `scaling` of the frequencies, and what attributes it has:
+//     The row of position p is cos(p f_0) .. cos(p f_{r/2-1}) | sin(p f_0) .. sin(p f_{r/2-1}), times attention_factor
+//     (absent: 1). Row i is of position i, or of token i's position. Frequencies and angles are computed in double; the
+//     table is rounded once, to `dtype` ("f64", "f32"), which is S. `scaling` of the frequencies, and its attributes:
 //     "default"; "linear": factor; "dynamic": factor, original_positions; "llama3": factor, low_freq_factor,
 //     high_freq_factor, original_positions; "yarn": factor, original_positions, beta_fast, beta_slow, truncate;
-//     "longrope": original_positions, short_factor, long_factor (texts of r/2 numbers). Those of dynamic and longrope depend on
-//     how long the sequence is: `length`, the input or else the attribute (rotary.h).
+//     "longrope": original_positions, short_factor, long_factor (texts of r/2 numbers). dynamic and
+//     longrope depend on the length of the sequence: `length`, the input or else the attribute (rotary.h).
 // rotary                    x [T,w], table [s,r] or [T,r]        y [T,w]                sequence_length
 //                                                                                       head_size
 //                                                                                       rotated_heads inverse
-//     Of the first rotated_heads heads of row i, each of head_size elements, the first r turn by the angles of the table's row
-//     i, or i % sequence_length (inverse: 1 turns back), the rest is copied. Pairs are elements c and c + r/2 of a head. The
-//     gradient is the inverse.
+//     In each of the first rotated_heads heads of row i, of head_size elements, the first r are
+//     rotated by the angles of the table's row i, or i % sequence_length (inverse: 1 rotates
+//     back); the rest is copied. Pairs are elements c and c + r/2. The gradient is the inverse.
 // dropout                   x [T,h]                              y [T,h]                p layer site
 //                                                                                       sequence_length
 //                                                                                       first_token
@@ -75,8 +75,8 @@
 // head_norm                 x [T,w], weight [d], second? [d]     y [T,w]                heads second_heads
 //                                                                                       epsilon
 //     The first `heads` heads of d elements of each row become x * rstd * weight, the second_heads heads after them
-//     x * rstd * second, where rstd = 1 / sqrt(mean(x^2) + epsilon) is each head's own; the rest of the row is copied.
-//     second is there where second_heads is not 0.
+//     x * rstd * second. Each head has its own rstd = 1 / sqrt(mean(x^2) + epsilon). The rest of the row is copied.
+//     second is present if second_heads is not 0.
 // head_norm_backward        dy, x, weight, second?               dx, acc dweight,       as head_norm
 //                                                                acc dsecond?
 // linear                    x [T,in], w [out,in], bias? [out]    y [T,out]              beside_collectives?
@@ -145,9 +145,9 @@
 //     With causal = 1 a query sees the keys up to its own token, with lengths only those below lengths[b] (1
 //     to s; checked where a batch is made). Every query is computed, and sees one key at least. What stands
 //     in k and v from lengths[b] on is not read, and takes no time.
-//     With a window query i sees only keys j with |i - j| < window, and one of padding what the last key's query sees. Keys
-//     outside take no time. Scores are multiplied by score_scale, or 1 / sqrt(d), then capped: score_cap * tanh(score /
-//     score_cap).
+//     With a window, query i sees only keys j with |i - j| < window; a padding query sees
+//     what the last key's query sees. Other keys take no time. Scores are multiplied by
+//     score_scale, or 1 / sqrt(d), then capped: score_cap * tanh(score / score_cap).
 //     With positions (and no lengths) a sample is sequences that stand back to back, each of which attends
 //     itself alone: the positions of its tokens are 0, 1, 2, ... Tokens of position -1 are padding: they see
 //     nothing and nobody sees them, their o, lse and gradients are zero. Time follows the sum of squared
@@ -175,7 +175,7 @@
 //     A row of x is gate | up; y = silu(gate) * up.
 // swiglu_backward           dy [T,f], x                          dx [T,2f]
 // geglu, geglu_backward     as swiglu and its gradient
-//     y = gelu(gate) * up, of GELU in the tanh form.
+//     y = gelu(gate) * up, GELU in the tanh form.
 // tanh                      x [T,h]                              y
 // tanh_backward             dy, y                                dx
 // bias_dropout_add          x [T,h], bias [h], residual [T,h]    y [T,h]                as dropout
@@ -202,7 +202,7 @@
 //     predicted, gradient zero. With the vocabulary divided over ranks dx is this rank's part of a sum. With logit_cap
 //     logits are logit_cap * tanh(logit / logit_cap).
 // lm_logits                 x [T,h], w [V,h], filled [2] i32     logits [V] S           logit_cap?
-//     Of row filled[1] - 1 alone: products with all rows of w, those of padding too; capped as in lm_head_loss.
+//     Of row filled[1] - 1 alone: products with all rows of w, padding too; capped as in lm_head_loss.
 // cross_entropy_loss        logits, targets i32, scale [k] f64   acc loss [1] f64,      classes columns (k)
 //                                                                dlogits?               gradient (0 or 1)
 //     Element (i, j, c) of the logits, of whatever shape, stands at (i * classes + j) * columns + c. Column c

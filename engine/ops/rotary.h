@@ -1,6 +1,6 @@
-// The frequencies of rotary positions (Su et al., "RoFormer", 2021) and their scalings, as Transformers'
-// modeling_rope_utils has them; in double, for every backend. Pair i of d elements turns by theta^(-2i/d) from one position
-// to the next, unless that is scaled.
+// The frequencies of rotary positions (Su et al., "RoFormer", 2021) and their scalings,
+// as in Transformers' modeling_rope_utils; in double, for every backend. Unscaled, pair
+// i of d elements is rotated by theta^(-2i/d) from one position to the next.
 #pragma once
 
 #include <cmath>
@@ -12,21 +12,21 @@
 
 namespace recollect {
 
-// What a sequence of more tokens than `limit` makes of the frequencies.
+// How frequencies change for a sequence of more than `limit` tokens.
 struct RotaryGrowth {
   int64_t limit = INT64_MAX;
   double factor = 0,
          elements =
-             0;  // of dynamic, and how many elements turn; 0: longer sequences have frequencies of their own
+             0;  // of "dynamic", and the number of rotated elements; 0: longer sequences have own frequencies
 };
 
-// Of pair i. `longer`: of sequences beyond the limit, where they have their own.
+// The frequency of a pair. `longer`: the frequencies beyond the limit, if the scaling has a second set.
 RECOLLECT_HOST_DEVICE inline double rotary_frequency(const double* plain, const double* longer,
                                                      const RotaryGrowth& growth, int64_t pair,
                                                      int64_t length) {
   if (length <= growth.limit) return plain[pair];
   if (growth.factor == 0) return longer[pair];
-  // theta grows so that the lowest frequency is slowed down as positions divided by factor would be.
+  // theta grows so that the lowest frequency falls as if positions were divided by the factor.
   const double times = static_cast<double>(length) / static_cast<double>(growth.limit),
                base = growth.factor * times - (growth.factor - 1);
   return plain[pair] * std::pow(base, -2.0 * static_cast<double>(pair) / (growth.elements - 2));
@@ -44,7 +44,7 @@ class RotaryFrequencies {
   const std::vector<double>& longer() const { return longer_; }
   const RotaryGrowth& growth() const { return growth_; }
   double attention_factor() const { return attention_factor_; }
-  int64_t length() const { return length_; }  // of the sequence, where no input says it
+  int64_t length() const { return length_; }  // of the sequence, if no input gives it
 
  private:
   void scale(const Attributes& attributes, const std::string& scaling);

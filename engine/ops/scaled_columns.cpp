@@ -37,7 +37,7 @@ void gradient_of_columns(GradientBuilder& g, OpId id) {
   g.contribute(op.inputs[0], dy);
 }
 
-// Where all columns are scaled; some of them alone are no op of a model.
+// Only where all columns are scaled: no model scales some of them.
 void gradient_of_scale(GradientBuilder& g, OpId id) {
   const Op op = g.graph().op(id);
   const Shape& x = g.graph().value(op.inputs[0]).shape;

@@ -127,7 +127,7 @@ void open_missing_streams() {
       const int opened = ::open("/dev/null", O_RDWR);
 }
 
-// Products pack what they read into 148 KiB of their thread's stack; all threads have the stack of this limit.
+// Matrix products pack operands into 148 KiB of their thread's stack; this limit sets the stack of all threads.
 void check_stack() {
   constexpr rlim_t kKib = 1024, kLeast = 512 * kKib;
   rlimit limit{};

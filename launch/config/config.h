@@ -261,8 +261,8 @@ struct Config {
 
   struct Checkpoint {
     bool save_model = false;                 // model.safetensors and config.json at the end
-    bool save_best_model = false;            // the same of the best evaluation, in output_dir/best_model
-    int64_t max_shard_size = 5'000'000'000;  // bytes of tensors in one file; 0: all
+    bool save_best_model = false;            // likewise of the best evaluation, in output_dir/best_model
+    int64_t max_shard_size = 5'000'000'000;  // bytes of tensors in one file; 0: no limit
   };
 
   struct Snapshot {

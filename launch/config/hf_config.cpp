@@ -146,7 +146,7 @@ std::string all_types() {
   return fmt::format("{}{}", types.size() > 1 ? "one of " : "", fmt::join(types, ", "));
 }
 
-// Which family knows most of the file's keys; of several the first. "": none knows any.
+// The family that knows most of the file's keys; of several, the first. "": none knows any.
 std::string nearest_family(const json& document) {
   std::string nearest;
   int64_t most = 0;

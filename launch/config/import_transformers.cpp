@@ -16,7 +16,7 @@ namespace {
 constexpr const char* kTrackersHere =
     "not supported: jsonl, tensorboard and mlflow are; logging.hook feeds others";
 
-// The Trainer's last step of an epoch takes what is left of it; here it goes on with the next epoch.
+// The Trainer's last step of an epoch takes the remaining batches only; here the step continues into the next epoch.
 constexpr const char* kPartialSteps =
     " # up to one step an epoch fewer than there, where batches do not divide the data";
 

@@ -96,7 +96,7 @@ std::vector<Rule> fixed_rules() {
        {"parallelism.data_parallel_size", "parallelism.sequence_parallel"},
        [](const Config& c) {
          const bool shared = c.lora.rank > 0 || c.model.facts().shares_head_weights;
-         const bool parts = shared && c.parallelism.tensor_parallel_size > 1;  // of sums
+         const bool parts = shared && c.parallelism.tensor_parallel_size > 1;  // of a sum
          return c.parallelism.data_parallel_size == 1 && !c.parallelism.sequence_parallel && !parts;
        },
        "gradients are reduced over neither data nor sequence parallel ranks"},

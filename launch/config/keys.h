@@ -16,9 +16,9 @@
 
 namespace recollect {
 
-// What can be other in a run because of a key: losses, gradients and weights; only the state that it begins with; only what
-// follows a step that is not finite; only evaluations, and which model is the best; only how many steps there are; or nothing
-// of these.
+// What a key can change in a run: losses, gradients and weights; only the
+// initial state; only steps that are not finite; only evaluations and the
+// choice of the best model; only the number of steps; or none of these.
 enum class Decides { kResults, kBeginning, kNotFinite, kEvaluations, kLength, kNothing };
 template <>
 inline constexpr std::array<std::string_view, 6> kSpellings<Decides> = {

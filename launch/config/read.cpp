@@ -189,7 +189,7 @@ class Reader {
     }
   }
 
-  // What a run without steps does with what it is given to evaluate on.
+  // A run without steps that has a path to evaluate on evaluates once.
   void evaluate_once() {
     Config::Evaluation& e = config_.evaluation;
     if (config_.training.max_steps == 0 && config_.training.epochs == 0 && !e.path.empty() && !e.runs() &&

@@ -38,9 +38,9 @@ class Generator {
 
   // Collective: tokens behind those that were read. At least one, and no more than the cache has room for.
   void read(std::span<const int32_t> ids);
-  // The same with the last `count` of a whole sequence, all others of which were read. It is read anew where the cache cannot
-  // be gone on with: where the sequence outgrows it, with the latest tokens that it has room for (what nanoGPT crops too), or
-  // what stands in it (ModelFacts::cache_ends).
+  // The same with the last `count` tokens of a whole sequence; all tokens before were read. The sequence
+  // is read anew if the cache cannot be used: beyond the cache's capacity, with the latest tokens that fit
+  // (nanoGPT crops so, too); and if the cached keys do not fit a longer sequence (ModelFacts::cache_ends).
   void read_latest(std::span<const int32_t> sequence, std::size_t count);
   // Of what may follow, one for each token of the vocabulary.
   std::span<const double> logits() const { return {logits_.data(), vocabulary_}; }
@@ -74,7 +74,7 @@ class Generator {
   Backend backend_;
   Mesh mesh_;
   int64_t capacity_, cached_ = 0, cache_ends_;
-  int32_t length_ = 0;  // of the sequence, with all that is being read
+  int32_t length_ = 0;  // of the sequence, including the tokens that are being read
   std::size_t vocabulary_;
   std::unique_ptr<ProgramMemory> memory_;
   std::vector<Reader> readers_;  // of one token, and of a piece

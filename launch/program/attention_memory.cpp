@@ -42,7 +42,7 @@ uint64_t workspace_of_backward(const Config& config, const Graph& graph) {
   return most;
 }
 
-// "capped scores and a window of 512 tokens"; nothing of attention that has neither.
+// "capped scores and a window of 512 tokens"; "" if attention has neither.
 std::string described(const Attributes& attributes) {
   std::string text = attributes.has(kScoreCap) ? "capped scores" : "";
   if (attributes.has(kWindow))

@@ -10,7 +10,7 @@ namespace recollect {
 // Of a differentiated graph. What was decided for a longer batch stands.
 void decide_attention_memory(const Config& config, const Checkpointed* decided, ModelGraph& built);
 
-// Says so in the program's remarks where it is the slower way; and whose kernels a GPU takes for windows and capped scores.
+// Adds remarks: whether backward takes the slower way, and which kernels a GPU uses for windows and capped scores.
 void note_attention_memory(const Config& config, const ModelGraph& built, TrainingProgram& training);
 
 }  // namespace recollect

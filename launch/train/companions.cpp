@@ -99,7 +99,7 @@ Companions::Companions(const Config& config)
       config.data.tokenizer.empty() ? config.model.pretrained : config.data.tokenizer;
   if (!tokenizer.empty()) add_tokenizer(config, tokenizer);
   add_generation(config);
-  give_back_freed_memory();  // of the vocabulary
+  give_back_freed_memory();  // used by the vocabulary
 }
 
 void Companions::add_tokenizer(const Config& config, const std::string& path) {

@@ -113,7 +113,7 @@ std::map<std::string, std::string> keys_of(const std::string& dumped) {
 
 bool decides_results(const ConfigKey& key) {
   const std::string path = key.path();
-  if (path == "data.labels") return false;  // check_classes looks at them
+  if (path == "data.labels") return false;  // check_classes compares them
   return key.decides == Decides::kResults;
 }
 
@@ -130,7 +130,7 @@ bool rate_follows_length(const std::map<std::string, std::string>& keys) {
          (!part.empty() && part != "0");
 }
 
-// Adapters are saved without the weights that they are added to: these are read again, or drawn again.
+// Adapters are saved without their base weights: these are read, or initialised, again.
 bool decides_base(const ConfigKey& key, const std::map<std::string, std::string>& keys) {
   const auto value = [&](const char* name) {
     const auto found = keys.find(name);

@@ -20,9 +20,9 @@ void check_companions(const Config& config);
 // The files of what is saved, "/model.safetensors" and "/config.json": those of the model that is trained, or of its
 // adapters.
 std::string saved_weights_file(const Config& config);
-// Of a folder where they are saved: that file, or the index of several.
+// In a folder with saved weights: that file, or the index of several files.
 std::string weights_in(const std::string& folder, const Config& config);
-// Above which it is several files; 0: never, of adapters.
+// The size above which several files are written; 0: one file, always so for adapters.
 uint64_t shard_bytes(const Config& config);
 std::string saved_description_file(const Config& config);
 // The second, without its name yet. Error kStorage.

@@ -84,8 +84,8 @@ struct ModelFacts {
   int64_t labels = 0;                               // of its classifications
   ProblemType problem = ProblemType::kSingleLabel;  // of its classifications of sequences
   bool tanh_gelu = false;                           // its MLPs have GELU in the tanh form
-  bool shares_head_weights = false;  // tensor ranks have parts of a gradient of weights that all of them hold
-  // Generation: what a sequence had in the cache when it was of so many tokens is no use to a longer one. 0: there is no such end.
+  bool shares_head_weights = false;  // all tensor ranks hold these weights, and each a part of their gradient
+  // Generation: if a sequence grows beyond this length, its cached keys are not valid any more. 0: they always are.
   int64_t cache_ends = 0;
 };
 

@@ -52,7 +52,7 @@ std::vector<ModelKey> gemma2_keys() {
   };
 }
 
-// Null is no cap and no window.
+// Null means no cap and no window.
 void gemma2_translate(nlohmann::json& document) {
   if (const auto rope = document.find("rope_parameters"); rope != document.end() && rope->is_object()) {
     for (const char* key : {"rope_theta", "rope_type"})
@@ -123,7 +123,7 @@ std::string gemma2_config_json(const ModelValues& m, Task, std::string_view dtyp
       {"tie_word_embeddings", m.flag("tie_word_embeddings")},
       {"torch_dtype", dtype},
   };
-  // Transformers takes whole numbers alone.
+  // Transformers takes only whole numbers.
   if (const double scalar = m.real("query_pre_attn_scalar"); scalar == std::floor(scalar))
     document["query_pre_attn_scalar"] = static_cast<int64_t>(scalar);
   if (m.integer("sliding_window") > 0) document["sliding_window"] = m.integer("sliding_window");
@@ -148,7 +148,7 @@ bool gemma2_passes_over(std::string_view name) {
   return name == "lm_head.weight" || name.ends_with(".rotary_emb.inv_freq");
 }
 
-// As Transformers rounds it: to fp32, and to the dtype of the table.
+// Rounded as in Transformers: to fp32, then to the dtype of the table.
 double embedding_scale(int64_t width, DType dtype) {
   const auto scale = static_cast<float>(std::sqrt(static_cast<double>(width)));
   if (dtype == DType::kBF16) return float{bf16(scale)};
@@ -208,7 +208,7 @@ class Gemma2Layers {
   LinearOptions linear(const std::string& name) const {
     return {.weight = name + ".weight", .init_std = std_};
   }
-  // Of several tensors in files, one after the other.
+  // A weight that is several tensors in files, one after the other.
   LinearOptions parts(const std::string& name, const std::vector<const char*>& names) const {
     LinearOptions options = linear(name);
     for (const char* part : names) options.weight_blocks.push_back(name + "." + part + ".weight");

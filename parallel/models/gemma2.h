@@ -1,6 +1,6 @@
-// Gemma 2 (Gemma Team, 2024) with the semantics of Gemma2ForCausalLM: RMS norms before and after attention and MLP, whose
-// weights are added to one; GELU gates; embeddings times the root of their width; capped scores and logits; a window in
-// every other layer.
+// Gemma 2 (Gemma Team, 2024) with the semantics of Gemma2ForCausalLM: RMS norms before
+// and after attention and MLP, with one added to their weights; GELU gates; embeddings
+// times the root of their width; capped scores and logits; a window in every other layer.
 #pragma once
 
 #include "parallel/models/family.h"

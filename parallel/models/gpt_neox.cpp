@@ -101,7 +101,7 @@ ModelValues neox_sketch(const ModelFamily& family, const ModelSketch& sketch) {
   return m;
 }
 
-// Buffers of old files, and a tied head.
+// Buffers of old files, and the head if it is tied.
 bool neox_passes_over(std::string_view name) {
   return name == "embed_out.weight" || name.ends_with(".attention.bias") ||
          name.ends_with(".attention.masked_bias") || name.ends_with(".rotary_emb.inv_freq");

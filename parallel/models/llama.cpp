@@ -60,7 +60,7 @@ void llama_translate(const LlamaVariant& v, nlohmann::json& document) {
   translate_unlearnt_token(document);
 }
 
-// 0: the layer has none.
+// 0: the layer has no window.
 int64_t window_of_layer(const LlamaVariant& v, const ModelValues& m, int64_t layer) {
   if (!v.window || (v.window_switch && !m.flag("use_sliding_window"))) return 0;
   const bool windowed =
@@ -254,7 +254,7 @@ class LlamaLayers {
   LinearOptions linear(const std::string& name, bool bias) const {
     return {.weight = name + ".weight", .bias = bias ? name + ".bias" : "", .init_std = std_};
   }
-  // Of several tensors in files, one behind the other, or of one that is called `fused`.
+  // A weight that is several tensors in files, one after the other, or the single tensor `fused`.
   LinearOptions parts(const std::string& name, const std::vector<const char*>& names, const char* fused,
                       bool bias) const {
     if (fused_) return linear(name + "." + fused, bias);

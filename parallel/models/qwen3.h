@@ -1,5 +1,5 @@
-// Qwen3 (Yang et al., 2025), its dense models, with the semantics of Qwen3ForCausalLM: a Llama with a head size of its own and
-// RMS norms of each head of queries and keys.
+// Qwen3 (Yang et al., 2025), dense models, with the semantics of Qwen3ForCausalLM: a Llama with its own head size and
+// RMS norms of each query head and key head.
 #pragma once
 
 #include "parallel/models/family.h"

@@ -19,7 +19,7 @@ bool is_type(const ModelValues& m, std::initializer_list<std::string_view> types
   return std::find(types.begin(), types.end(), m.text("rope_scaling.rope_type")) != types.end();
 }
 
-// Which keys of the object a type has.
+// The keys of rope_scaling that a type reads.
 struct TypeKeys {
   std::string_view type;
   std::vector<std::string_view> keys;
@@ -41,7 +41,7 @@ const std::vector<TypeKeys>& type_keys() {
 bool has_key(std::string_view type, std::string_view key) {
   for (const TypeKeys& of : type_keys())
     if (of.type == type) return std::find(of.keys.begin(), of.keys.end(), key) != of.keys.end();
-  return true;  // of no type that is known: whoever reads it says so
+  return true;  // unknown type: whoever reads the type reports it
 }
 
 // Whether one of the family's types has the key.
@@ -54,14 +54,14 @@ std::string earlier_key(const RopeKeys& rope) {
   return rope.earlier_length > 0 ? kEarlier : in_section(kEarlier);
 }
 
-// "1, 1.05" of [1, 1.05]; and the other way.
+// [1, 1.05] becomes "1, 1.05"; numbers_of() does the reverse.
 std::string list_text(const nlohmann::json& list) {
   std::string text;
   for (const nlohmann::json& number : list) text += (text.empty() ? "" : ", ") + number.dump();
   return text;
 }
 
-// Empty where the text is something else.
+// Empty if the text is not a list of numbers.
 std::vector<double> numbers_of(std::string text) {
   std::replace(text.begin(), text.end(), ',', ' ');
   std::istringstream in(text);
@@ -80,7 +80,7 @@ int64_t turned_of(const RopeKeys& rope, const ModelValues& m, int64_t head_size)
   return static_cast<int64_t>(static_cast<double>(head_size) * m.real(rope.part));
 }
 
-// How much longer sequences are than those of the earlier training.
+// By how much sequences are longer than in the earlier training.
 double ratio_of(const RopeKeys& rope, const ModelValues& m) {
   if (const double factor = m.real("rope_scaling.factor"); factor > 0) return factor;
   return static_cast<double>(m.integer("max_position_embeddings")) /
@@ -204,9 +204,9 @@ std::vector<UnusedModelKeys> unused_rope_keys(const RopeKeys& rope) {
   return unused;
 }
 
-// Newer files keep all of rope_scaling and what stands beside it in one object, rope_parameters. As Transformers has it: of
-// the two objects the older one counts, what stands in it before what stands beside it, and only the length of the earlier
-// training the other way round. What a type does not read is passed over.
+// Newer files keep rope_scaling and the keys beside it in one object, rope_parameters. As in
+// Transformers: rope_scaling goes before rope_parameters, a key inside the object before the same key
+// beside it (not so original_max_position_embeddings). Keys that a type does not read are ignored.
 void translate_rope(const RopeKeys& rope, nlohmann::json& document) {
   const auto is_there = [&](const char* key) {
     const auto found = document.find(key);
@@ -295,7 +295,7 @@ void write_rope(const RopeKeys& rope, const ModelValues& m, nlohmann::ordered_js
   document["rope_scaling"] = nullptr;
   const std::string& type = m.text("rope_scaling.rope_type");
   if (type == "default") return;
-  // Phi-3 of Transformers 4 takes three keys, of which one has the older name, which all versions read.
+  // Transformers 4 accepts exactly three keys for Phi-3, among them the older name "type", which all versions read.
   nlohmann::ordered_json& object =
       document["rope_scaling"] = {{rope.earlier_length > 0 ? "type" : "rope_type", type}};
   for (const TypeKeys& of : type_keys()) {
@@ -305,7 +305,7 @@ void write_rope(const RopeKeys& rope, const ModelValues& m, nlohmann::ordered_js
       if (key == kEarlier && rope.earlier_length > 0) continue;
       const ModelValue& value = m.at(in_section(key));
       if (const auto* number = std::get_if<double>(&value); number && *number == 0)
-        continue;  // nobody said it
+        continue;  // 0: it is not given
       if (const auto* text = std::get_if<std::string>(&value))
         object[key] = numbers_of(*text);
       else

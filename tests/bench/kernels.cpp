@@ -1,8 +1,8 @@
 // How fast the cpu backend's kernels are at the shapes of a GPT-2 124M step (1024 tokens as 2 x 512), next to
 // the machine's own rates, of a GEMM and of STREAM's triad. What moves memory and multiplies nothing takes 32768
 // tokens, so that caches hold neither its numbers nor the triad's, which runs just before it. FLOPs and bytes are
-// those that the op definitions state; the best of many runs counts. "of units" is beside f32's multiply-adds from registers,
-// of vectors of the level, run in turn with the kernel: for matrix products that these units do.
+// those that the op definitions state; the best of many runs counts. For matrix products, "of units" is the part of the
+// rate of f32 multiply-adds from registers, with vectors of the level, measured in turn with the kernel.
 //
 //   bench_kernels [part of a name] [f32|bf16|both] [what device.isa takes]
 #include <fmt/format.h>
@@ -51,7 +51,7 @@ struct Case {
   std::vector<std::pair<int, Input>> accumulators = {};
   bool accumulate = false;
   bool streams = false;  // bound by memory: beside the triad
-  bool product = false;  // of matrices: beside the multiply-add units
+  bool product = false;  // of matrices: compared with the multiply-add units
 };
 
 class OneOp {

@@ -4,8 +4,8 @@
 Budgets: what each named mode takes and even steps (`recollect estimate --pareto`), and some drawn between the least budget and
 what mode full takes. Held against: every named mode that fits, dtr in that budget, auto in the smaller budgets, and plans made
 here by hand: in each model's own cuts (one value of a layer saved in every layer, in every second or every third one, or in all
-but a few), with each replay. --save FILE keeps what auto answered, and --against FILE holds auto in the same budgets against such
-answers, of another program. Nothing is trained and nothing is measured but the planner's own processor time, so that the
+but a few), with each replay. --save FILE writes auto's answers, and --against FILE compares auto in the same budgets with such
+answers of another program. Nothing is trained and nothing is measured but the planner's own processor time, so that the
 figures are the same everywhere, but for that. The exit status is 1 where auto is slower than something by more than --gap.
 """
 
@@ -50,7 +50,7 @@ training: {{micro_batch_size: 4, max_steps: 2}}
 optimizer: {{name: sgd, learning_rate: 1e-2}}
 data: {{format: random, sequence_length: 128}}
 """
-# As the preset cpu, in whose place estimates show times by measured rates.
+# The rates of the preset cpu: with the preset itself, estimates use rates measured on this machine.
 DEVICE = """
 version: 2
 name: a cpu

@@ -96,9 +96,9 @@ inline double multiply_add_rate() {
 #endif
 }
 
-// The part of what the multiply-add units do that `run`, of so many FLOPs, reaches with vectors of `bytes`, 32 or 64: by
-// processor time, the median of neighbouring runs, so that what else the machine does slows both. 0 where the processor has
-// no such unit.
+// The part of the multiply-add units' rate that `run`, of `flops`, reaches with
+// vectors of `bytes`, 32 or 64: by processor time, the median of neighbouring
+// runs, so that other load slows both. 0 if the processor has no such unit.
 template <typename F>
 double part_of_units([[maybe_unused]] std::size_t bytes, [[maybe_unused]] double flops,
                      [[maybe_unused]] F run) {
@@ -107,7 +107,7 @@ double part_of_units([[maybe_unused]] std::size_t bytes, [[maybe_unused]] double
   const auto units = bytes == sizeof(Floats) ? multiply_add : multiply_add_256;
   constexpr int kTimes = 16;
   const double unit_flops = multiply_add_flops(bytes) * kTimes * kRounds * omp_get_max_threads();
-  const auto seconds = [](const auto& what) {  // of processors
+  const auto seconds = [](const auto& what) {  // processor time
     const std::clock_t start = std::clock();
     what();
     return static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;

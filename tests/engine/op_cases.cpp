@@ -178,7 +178,7 @@ void add_rotary_cases(std::vector<OpCase>& cases) {
     const char* name;
     int64_t samples, length, size, rotated, width;
     bool by_token = false;
-    int64_t turned = 0;  // elements of a head; 0: all
+    int64_t turned = 0;  // rotated elements of a head; 0: all
   };
   for (const auto& [name, samples, length, size, rotated, width, by_token, turned] :
        {Heads{"small", 2, 3, 4, 1, 4}, Heads{"by_token", 3, 5, 12, 2, 31, true},
@@ -318,8 +318,8 @@ struct AttentionCase {
   bool causal = true, lengths = false, own_kv = false;
   int64_t packed =
       0;  // tokens of sequences that share a sample, on average more than they must have; 0: one does
-  int64_t window = 0;         // 0: there is none
-  double cap = 0, scale = 0;  // of scores; 0: no cap, and the usual scale
+  int64_t window = 0;         // 0: no window
+  double cap = 0, scale = 0;  // of scores; 0: no cap, and 1 / sqrt(head size)
 };
 
 constexpr bool kCausal = true, kAllKeys = false, kLengths = true, kOwnKv = true;
@@ -368,7 +368,7 @@ constexpr AttentionCase kAttention[] = {
     {"large_packed_all_keys_dropout", 2, 230, 1, 32, 0, 1, 0.1, 1, kAllKeys, false, false, 60},
     {"large_packed_groups_own_kv", 2, 130, 4, 80, 0, 4, 0, 2, kAllKeys, false, kOwnKv, 30},
     {"wider_head_packed", 2, 90, 1, 160, 0, 1, 0.1, 1, kCausal, false, false, 20},
-    // Windows of keys, from the query alone to more than there are; capped scores, and scores of another scale.
+    // Windows of one key up to more than all keys; capped scores, and scores with another scale.
     {"window_1", 2, 5, 2, 3, 0, 2, 0, 1, kCausal, false, false, 0, 1},
     {"window_dropout", 2, 6, 2, 3, 0, 2, 0.3, 1, kCausal, false, false, 0, 3},
     {"window_longer", 2, 4, 2, 3, 0, 2, 0, 1, kCausal, false, false, 0, 9},

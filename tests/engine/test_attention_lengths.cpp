@@ -81,7 +81,7 @@ Outputs by_formula(const OpCase& c, const CaseData& data) {
         double sum = 0;
         for (int64_t key = 0; key < z.keys(data, sample) && (!z.causal || key <= query); ++key) {
           weights.push_back(0);
-          const int64_t sees_as = std::min(query, z.keys(data, sample) - 1);  // one of padding
+          const int64_t sees_as = std::min(query, z.keys(data, sample) - 1);  // padding sees as the last one
           if (!z.together(data, sample, query, key) || std::abs(sees_as - key) >= z.window) continue;
           double score = 0;
           for (int64_t i = 0; i < z.size; ++i)
@@ -117,7 +117,7 @@ TEST(AttentionKeys, AreThoseOfTheFormula) {
   EXPECT_GE(compared, 35);
 }
 
-// Whom a query sees, who sees a key, and how many pairs there are of both: counted.
+// The keys of a query, the queries of a key and the number of pairs equal those that are counted one by one.
 TEST(AttentionKeys, OfWindowsAreCounted) {
   for (const bool causal : {true, false})
     for (const int64_t window : {1, 2, 5, 8, 11, 30})
@@ -136,7 +136,7 @@ TEST(AttentionKeys, OfWindowsAreCounted) {
         int64_t pairs = 0;
         for (int64_t query = 0; query < kTokens; ++query)
           for (int64_t key = 0; key < keys; ++key) {
-            const int64_t as = std::min(query, keys - 1);  // one of padding sees what the last one does
+            const int64_t as = std::min(query, keys - 1);  // a padding query sees what the last query sees
             const bool sees = std::abs(as - key) < window && (!causal || key <= as);
             pairs += sees;
             EXPECT_EQ(key >= shape.first_seen(query, keys) && key < shape.seen(query, keys), sees);

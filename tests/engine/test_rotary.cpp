@@ -166,7 +166,7 @@ TEST(RotaryTable, IsRoundedOnceInEveryBackend) {
   }
 }
 
-// What was given when the table was made counts, or what a run says; up to the earlier length nothing is scaled.
+// The length is the one given when the table was made, or a run's input; up to the earlier length nothing is scaled.
 TEST(RotaryTable, GoesByTheLengthOfTheSequence) {
   KernelTable cpu, cuda;
   register_cpu_kernels(cpu);

@@ -104,7 +104,7 @@ TEST(SafetensorsWriter, ManyBytesAreSeveralFilesAndAnIndex) {
   for (const auto& [most, expected] :
        {std::pair(uint64_t{64}, three), {0, one}, {63, four}, {64, three}, {148, one}}) {
     save(most, first);
-    if (most == 0) {  // it knows of no other form
+    if (most == 0) {  // it does not know files of the other form
       for (const std::string& name : three) std::filesystem::remove(folder.file(name));
     }
     EXPECT_EQ(names(), expected) << most;

@@ -1,5 +1,5 @@
-// Folders as AutoTokenizer of Transformers reads them: each setting of each file beside a vocabulary, with vocab.txt, with
-// vocab.json and merges.txt, with SentencePiece's tokenizer.model, and with tokenizer.json, where the files agree and where they do not.
+// Folders as AutoTokenizer of Transformers reads them: each setting of each file, with vocab.txt, with vocab.json and
+// merges.txt, with SentencePiece's tokenizer.model, and with tokenizer.json, if the files agree and if they do not.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -82,9 +82,9 @@ std::string write_folder(const TemporaryFolder& folder, const json& one) {
   return folder.path();
 }
 
-// What is refused here, though Transformers 5 goes on with it: ids that Transformers does not give as they are said; classes that
-// make all but the vocabulary anew in a way that is not known here; a class that finds no vocabulary that it reads, and makes one
-// of few tokens, or that takes one of another kind; and a token that a vocabulary has twice.
+// Refused here, accepted by Transformers 5: added tokens with other ids than Transformers gives them;
+// classes that rebuild all but the vocabulary in an unknown way; a class that finds no vocabulary and
+// makes one of few tokens, or takes a vocabulary of another kind; a token that a vocabulary has twice.
 constexpr const char* kRefused[] = {"is said to have the id", "and makes all else anew", "does not go with",
                                     "how Transformers reads", "appears twice"};
 

@@ -76,7 +76,7 @@ TEST_F(TokenizerKinds, MakeOfOddTextsWhatTokenizersDoes) {
   }
 }
 
-// Each part of its wire format wrong once.
+// Every part of the wire format is damaged once.
 TEST_F(TokenizerKinds, DamagedModelsOfSentencePieceAreNamed) {
   using namespace std::string_literals;
   const std::string piece = "\x0a\x03\x0a\x01"s + "a",

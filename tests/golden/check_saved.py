@@ -83,7 +83,7 @@ def load(directory: Path, dtype: torch.dtype) -> tuple[torch.nn.Module, list[str
     wrong += [f"{directory}: misshapen tensor {entry}" for entry in sorted(map(str, info["mismatched_keys"]))]
     # Transformers forgives names it knows from old releases (attn.bias); what we saved must not need that.
     known = set(model.state_dict())
-    if model.base_model_prefix == "gpt_neox" and "lm_head.weight" in known:  # files have the older name
+    if model.base_model_prefix == "gpt_neox" and "lm_head.weight" in known:  # its name in files
         known.add("embed_out.weight")
     prefix = model.base_model_prefix + "."
     wrong += [

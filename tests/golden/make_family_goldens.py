@@ -4,7 +4,7 @@
 Always true of what it writes: weights are seeded and nowhere trivial; dropout is zero, attention is eager; loss,
 logits (of a span its start and its end, [..., 2]), gradients ("grad/NAME") and five steps of AdamW ("adamw/...")
 are computed in fp64 from exactly the weights saved beside them. Transformers computes parts of Llama in fp32 whatever the model's dtype (RMS norms, softmax, angles):
-here its own code computes those parts in fp64.
+here the same code computes them in fp64.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ CASES = [
         use_parallel_residual=False, tie_word_embeddings=True, attention_bias=False, hidden_act="gelu_new",
         rope_parameters={"rope_type": "linear", "rope_theta": 500.0, "factor": 2.0, "partial_rotary_factor": 1.0})),
 ]  # fmt: skip
-# With seeds of their own. Windows are shorter than SEQUENCE.
+# Cases by seed. Windows are shorter than SEQUENCE.
 SEEDED = {
     71: Case("mistral_window", transformers.MistralForCausalLM, "causal_lm",
              transformers.MistralConfig(**sizes(sliding_window=4))),
@@ -164,7 +164,7 @@ def build_model(case: Case, seed: int) -> torch.nn.Module:
 
 
 def name_in_file(case: Case, name: str) -> str:
-    """Files call GPT-NeoX's head otherwise than the module."""
+    """The name in files: that of GPT-NeoX's head differs from the module's."""
     return name.replace("lm_head.", "embed_out.") if case.name.startswith("gpt_neox") else name
 
 

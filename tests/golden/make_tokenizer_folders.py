@@ -4,8 +4,8 @@
     make_tokenizer_folders.py [OUT]    needs transformers 5; the vocabularies are those of make_tokenizer_goldens.py
 
 A case names a vocabulary, what is changed in its tokenizer.json, and the files beside it. What Transformers refuses has "refused".
-Vocabularies of SentencePiece are trained here, with sentencepiece, where they are not there yet: tokenizer/spbp (pairs) and
-tokenizer/spun (scores), and a tokenizer.json that T5Tokenizer makes of the second.
+SentencePiece's vocabularies are trained here, with the package sentencepiece, if they do not exist: tokenizer/spbp (pairs) and
+tokenizer/spun (scores), with the tokenizer.json that T5Tokenizer makes from the second.
 """
 
 import json
@@ -157,7 +157,7 @@ def cases():
             "0": end, "420": token("the sum", special=False, normalized=True), "421": token("<ent>", special=False)}}}
 
 
-    # SentencePiece's vocabularies, with the classes that read them.
+    # SentencePiece's vocabularies with the classes that read them.
     mask = {"mask_token": typed("<mask>", lstrip=True)}
     for one in ("RobertaTokenizer", "BartTokenizerFast", "GPTNeoXTokenizerFast"):
         for form in ("plain", "json"):
@@ -190,11 +190,11 @@ def cases():
         yield f"model type alone {one}", "spbp.model" if one[0] in "glmf" and one != "mt5" else "spun.model", {}, {MODEL: {"model_type": one}}
 
 
-RULES = "C9\t45\nFB01\t66 69\n3000\t20\n"  # what is normalized: few characters, for small files
+RULES = "C9\t45\nFB01\t66 69\n3000\t20\n"  # normalization rules: few, for small files
 
 
 def train() -> None:
-    """Small models of SentencePiece, and a tokenizer.json of one."""
+    """Writes small SentencePiece models, and a tokenizer.json of one."""
     with tempfile.TemporaryDirectory() as scratch:
         text, rules = Path(scratch) / "text", Path(scratch) / "rules"
         text.write_text("\n".join(SENTENCES))

@@ -221,7 +221,7 @@ TEST_F(HFConfig, RotaryPositionsAreReadAsTransformersDoes) {
   EXPECT_EQ(read_hf_config(path_).values.integer("num_key_value_heads"), 4);
 }
 
-// What each type reads, and what it passes over; where each family keeps the base and the part of a head that turns.
+// The keys that each type reads and ignores; where each family keeps the base and the rotated part of a head.
 TEST_F(HFConfig, EveryTypeOfRotaryPositionsIsReadAndWritten) {
   struct Case {
     const char *file, *written;

@@ -92,7 +92,7 @@ TEST(ConfigText, IsOneLineThatCanBeShown) {
             "command line: output_dir=a\\x0ab: output_dir: 'a\\x0ab' has characters that cannot be shown");
 }
 
-// What begins like a list and goes on is a name.
+// A text that begins like a list and continues after it is a name.
 TEST(ConfigText, AWordMayBeginLikeAList) {
   using Names = std::vector<std::string>;
   for (const auto& [word, names] : {std::pair<const char*, Names>{"[a].txt", {"[a].txt"}},

@@ -52,7 +52,7 @@ TEST(Diagnostics, AClosedOutputIsNoFileOfTheRun) {
   }
 }
 
-// So small a stack is said, as long as the program starts at all.
+// A stack that is too small is reported, if the program starts at all.
 TEST(Diagnostics, ASmallStackIsNamed) {
   const Workplace place;
   const Finished run =

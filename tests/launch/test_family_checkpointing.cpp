@@ -45,7 +45,7 @@ training: {micro_batch_size: 2, global_batch_size: 4, max_steps: 2, seed: 7}
 data: {format: random, sequence_length: 12}
 )";
 
-// Layers of two kinds: windows of four tokens, and none.
+// Layers of two kinds: with windows of four tokens, and without.
 const char* const kWindows = R"(
 model: {type: qwen2, vocab_size: 41, hidden_size: 20, num_hidden_layers: 4, num_attention_heads: 4,
         num_key_value_heads: 2, head_dim: 6, intermediate_size: 28, max_position_embeddings: 12,
@@ -55,7 +55,7 @@ training: {micro_batch_size: 2, global_batch_size: 4, max_steps: 2, seed: 7}
 data: {format: random, sequence_length: 12}
 )";
 
-// The MLP reads what attention reads.
+// MLP and attention read the same input.
 const char* const kNeox = R"(
 model: {type: gpt_neox, vocab_size: 41, hidden_size: 32, num_hidden_layers: 4, num_attention_heads: 4,
         intermediate_size: 28, max_position_embeddings: 12, hidden_dropout: 0.1, initializer_range: 0.2}

@@ -1,6 +1,6 @@
-// Logits, loss, every gradient and five steps of BERT for each task and of the decoders against PyTorch and Transformers,
-// from weights and batches that tests/golden/make_family_goldens.py wrote; the same numbers from any number of ranks; and
-// a model that is loaded and saved is the same model.
+// Logits, loss, every gradient and five steps of BERT for each task and of the decoders against
+// PyTorch and Transformers, from weights and batches that tests/golden/make_family_goldens.py wrote;
+// the same numbers from any number of ranks; and a model that is loaded and saved is the same model.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -200,7 +200,7 @@ TEST_P(GeneratorGoldens, CachedLogitsAreThoseOfTheTrainingForward) {
     const std::vector<Doubles> want = logits_of_training(config, world, ids);
     ASSERT_EQ(want.size(), ids.size());
     Generator generator(config, world, {.capacity = static_cast<int64_t>(ids.size()), .piece = 3});
-    // Where positions turn by the length of the sequence, earlier tokens had others in the cache.
+    // If rotary frequencies depend on the length, keys in the cache were rotated with other frequencies.
     const bool by_length = GetParam().ends_with("dynamic") || GetParam().ends_with("phi3");
     const std::size_t first = by_length ? ids.size() : prompt.size();
     for (std::size_t read = 0, count = first; read < ids.size(); read += count, count = 1) {

@@ -218,8 +218,8 @@ struct Tested {
   Residences residences;
 };
 
-// Plans that searches of other kinds have found: by value, and layer, "#" where it is saved. Recomputation begins in the middle
-// of layers, not of all of them, and elsewhere in each; few layer inputs are held, and none.
+// Plans that other searches found: a value's name, and for each layer "#" if it is saved. Recomputation
+// begins in the middle of some layers, at other places in others; few layer inputs are saved, or none.
 struct KnownPlan {
   const char *model, *replay;
   std::vector<std::pair<const char*, const char*>> saved;

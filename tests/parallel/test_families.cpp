@@ -125,7 +125,7 @@ TEST_P(Families, WhatIsWrittenAsConfigJsonAreItsValues) {
   }
 }
 
-// A value other than the default, where another key's value does not leave it unread.
+// A value other than the default, where the values of other keys let it be read.
 ModelValue other_value(const ModelKey& key) {
   if (const auto* number = std::get_if<double>(&key.otherwise);
       number && key.name.starts_with("rope_scaling."))
@@ -135,7 +135,7 @@ ModelValue other_value(const ModelKey& key) {
   return key.otherwise;
 }
 
-// None is lost on the way to config.json and back.
+// No key is lost on the way to config.json and back.
 TEST_P(Families, EveryKeyIsWrittenForSomeTask) {
   for (const ModelKey& key : family_.keys) {
     const ModelKey* const types = key_of(family_, "rope_scaling.rope_type");
@@ -236,7 +236,7 @@ TEST(Bert, FindsTensorsByTheNamesOfOldFilesToo) {
   EXPECT_FALSE(files.passed_over("encoder.layer.12.output.dense.bias"));
 }
 
-// Meta's Llama 2 7B, Mistral 7B v0.1, Qwen2 7B, Qwen3 0.6B, whose head is tied, Phi-3 mini, GPT-NeoX 20B, Pythia 70M and
+// Meta's Llama 2 7B, Mistral 7B v0.1, Qwen2 7B, Qwen3 0.6B (tied head), Phi-3 mini, GPT-NeoX 20B, Pythia 70M and
 // Gemma 2 2B.
 TEST(Llama, HaveAsManyParametersAsPublished) {
   const auto count = [](const char* type, const std::map<std::string, int64_t>& sizes) {

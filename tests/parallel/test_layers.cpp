@@ -332,7 +332,7 @@ TEST(Layers, HeadsTurnByATableOfTheStatisticsDtype) {
   }
 }
 
-// How long the sequences of a packed batch are, nobody knows when its program is made.
+// The sequence lengths of a packed batch are not known when its program is made.
 TEST(Layers, PositionsThatGoByTheLengthAreNotPackedBeyondTheEarlierOne) {
   Built built({}, DType::kF32);
   const ValueId positions = built.layers.token_input("positions");
@@ -429,7 +429,7 @@ TEST(Layers, AVocabularyIsPaddedForAllRanks) {
   EXPECT_EQ(p.place_of_row(60, 0, 2).together, 4);
 }
 
-// Heads of 4 rows each, two of them: query, key and value of one head, then those of the other.
+// Two heads of 4 rows: query, key and value of the first head, then those of the second.
 TEST(Layers, InterleavedBlocksTakeTurnsInTheFile) {
   Parameter p{.name = "qkv",
               .rows = 24,

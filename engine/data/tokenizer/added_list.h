@@ -1,4 +1,4 @@
-// Tokens that a folder's files add to a vocabulary, while one tokenizer.json is made of them.
+// Tokens that a folder's files add to a vocabulary, while the folder is read as one tokenizer.json.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace recollect {
 
-// What Transformers calls special tokens where no file names them.
+// The special tokens of a Transformers class where no file names them.
 struct UsualToken {
   const char* key;
   const char* name;
@@ -52,7 +52,7 @@ inline std::vector<UsualToken> usual_tokens(TokenizerClass choice) {
   }
 }
 
-// Ids as Hugging Face `tokenizers` gives them to tokens that are added one after the other.
+// Gives ids to added tokens as Hugging Face `tokenizers` does, one after the other.
 class AddedList {
  public:
   explicit AddedList(nlohmann::json& whole)
@@ -71,7 +71,7 @@ class AddedList {
       return at != vocabulary_.end() && at->is_number_unsigned() ? std::optional(at->get<uint64_t>())
                                                                  : std::nullopt;
     }
-    for (std::size_t i = 0; vocabulary_.is_array() && i < vocabulary_.size(); ++i)  // pieces and their scores
+    for (std::size_t i = 0; vocabulary_.is_array() && i < vocabulary_.size(); ++i)  // pieces with scores
       if (vocabulary_[i].is_array() && !vocabulary_[i].empty() && vocabulary_[i][0] == content) return i;
     return std::nullopt;
   }
@@ -79,7 +79,7 @@ class AddedList {
   uint64_t add(const TokenBeside& token) {
     const std::optional<uint64_t> known = find(token.content);
     const uint64_t id = known ? *known : next_++;
-    if (!list_.is_array()) return id;  // an error of who reads the whole
+    if (!list_.is_array()) return id;  // reading the whole file reports this error
     nlohmann::json one = {{"id", id},
                           {"content", token.content},
                           {"single_word", token.single_word},
@@ -89,7 +89,7 @@ class AddedList {
                           {"special", token.special}};
     for (nlohmann::json& other : list_)
       if (is_token(other) && other["content"] == token.content) {
-        if (has_flags(other)) other = std::move(one);  // else it is an error of who reads the whole
+        if (has_flags(other)) other = std::move(one);  // else reading the whole file reports the error
         return id;
       }
     list_.push_back(std::move(one));

@@ -107,7 +107,7 @@ class FolderReader {
                        escaped_name(of_model ? beside_.model_type : beside_.tokenizer_class));
   }
 
-  // As tokenizer.json would be, but for added tokens.
+  // Returns a tokenizer.json without added tokens.
   WholeJson choose_class_of_pieces() {
     choice_ = choose_tokenizer_class(beside_, false);
     const std::string& said = beside_.tokenizer_class;
@@ -134,7 +134,7 @@ class FolderReader {
     return tokenizer_json_of_sentencepiece(*pieces_, names, beside_.flag("legacy", true), file_);
   }
 
-  // Then it stands for those that a class or the pieces would add.
+  // Whether the configuration lists more special tokens: they replace those that a class or the pieces would add.
   bool says_more_tokens() const {
     const auto says = [&](const char* key) {
       const auto at = beside_.config.find(key);
@@ -142,7 +142,7 @@ class FolderReader {
     };
     return says("extra_special_tokens") || says("additional_special_tokens");
   }
-  // T5's <extra_id_0> and the others are added in this order.
+  // Adds T5's <extra_id_0> and the others, in this order.
   void add_sentinels() {
     if (says_more_tokens()) return;
     for (uint64_t i = 0; i < sentinels(); ++i)
@@ -158,7 +158,7 @@ class FolderReader {
     return at->get<uint64_t>();
   }
 
-  // What a class puts before and after the pieces; pieces of control are added tokens, and those of users for a class.
+  // Adds the class's own pieces; control pieces become added tokens, and with a class user-defined ones, too.
   void complete_pieces(WholeJson& model) {
     const auto name_of = [&](const char* key) {
       const auto at = named_.find(key);
@@ -207,7 +207,7 @@ class FolderReader {
              from_json_ ? kAsFileHint : fmt::format("write {}", usual));
   }
 
-  // Transformers reads vocab.json and vocab.txt with a class of theirs only; the usual one is meant where nothing says one.
+  // Transformers reads vocab.json and vocab.txt only with a class that does; where no file names one, `usual` is meant.
   void choose_class_of_words(bool word_piece, const std::string& usual) {
     const std::string& said = beside_.tokenizer_class;
     if (choice_ == TokenizerClass::kAsFile && !said.empty()) choice_ = tokenizer_class_of(said);
@@ -323,7 +323,7 @@ class FolderReader {
           class_text(), file_, lost));
   }
 
-  // Of the first normalizer that has one.
+  // Of the first normalizer that has a charsmap.
   static WholeJson charsmap_of(const WholeJson& json) {
     const auto at = json.find("normalizer");
     if (at == json.end() || !at->is_object()) return nullptr;
@@ -424,7 +424,7 @@ class FolderReader {
   }
 
   const std::string& file_;
-  bool from_json_ = false;  // a tokenizer.json
+  bool from_json_ = false;  // the file is a tokenizer.json
   std::optional<SentencePieceModel> pieces_;
   FilesBeside beside_;
   TokenizerClass choice_ = TokenizerClass::kUnsaid;

@@ -15,12 +15,12 @@ PartJson text_piece(const char* which, unsigned type) {
   return {{"Sequence", {{"id", which}, {"type_id", type}}}};
 }
 
-// A TemplateProcessing while it is made.
+// Builds a TemplateProcessing.
 class TemplateMaker {
  public:
   explicit TemplateMaker(const TemplateSource& source) : source_(source) {}
 
-  // `otherwise`: the id where no token has that name.
+  // `otherwise`: the id if no token has that name.
   void put(const char* key, PartJson& list, unsigned type, uint64_t otherwise) {
     const auto at = source_.named.find(key);
     const bool none = at == source_.named.end();
@@ -72,7 +72,7 @@ PartJson template_of_bert(const TemplateSource& source) {
   return made.whole();
 }
 
-// BOS and EOS, where a class or a file asks for them.
+// BOS and EOS, if a class or a file asks for them.
 PartJson template_of_ends(const TemplateSource& source, bool is_asked) {
   const bool xlm = source.made == TokenizerClass::kXlmRoberta, t5 = source.made == TokenizerClass::kT5;
   const auto asks = [&](const char* key, const char* token) {

@@ -1,4 +1,4 @@
-// What a class of Transformers puts around a text, as the post_processor of the tokenizer.json that is made of a folder.
+// The tokens that a Transformers class puts around a text, as the post_processor of the folder's tokenizer.json.
 #pragma once
 
 #include <map>
@@ -11,8 +11,8 @@
 namespace recollect {
 
 struct TemplateSource {
-  TokenizerClass made;  // the class that makes the tokenizer anew; kUnsaid: none
-  bool unsaid;          // no file says a class
+  TokenizerClass made;  // the class that rebuilds the tokenizer; kUnsaid: none
+  bool unsaid;          // no file names a class
   bool from_json;       // there is a tokenizer.json
   const std::string& file;
   const std::map<std::string, TokenBeside>& named;

@@ -72,7 +72,7 @@ ModelJson byte_level(bool prefix_space, bool use_regex) {
           {"use_regex", use_regex}};
 }
 
-// `pieces`: of SentencePiece, with a fallback to bytes.
+// `pieces`: SentencePiece's, with byte fallback.
 ModelJson byte_pairs(ModelJson model, bool pieces) {
   return {{"type", "BPE"},
           {"dropout", nullptr},
@@ -122,7 +122,7 @@ void make_gemma(ModelJson& whole, const std::string& unknown) {
   whole["decoder"] = {{"type", "Sequence"}, {"decoders", blanks_to_bytes()}};
 }
 
-// T5 and XLM-RoBERTa: pieces and their scores.
+// T5 and XLM-RoBERTa: pieces with scores.
 void make_scored(ModelJson& whole, ModelJson model, unsigned unknown, bool prefix) {
   if (model.contains("charsmap"))
     whole["normalizer"] = {{"type", "Precompiled"}, {"precompiled_charsmap", std::move(model["charsmap"])}};
@@ -171,7 +171,7 @@ ModelJson comparable(ModelJson part) {
   for (const char* setting :
        {"add_prefix_space", "trim_offsets", "lowercase", "strip_accents", "handle_chinese_chars"})
     part.erase(setting);
-  if (part.contains("type") && part["type"] == "Metaspace") {  // in words of old
+  if (part.contains("type") && part["type"] == "Metaspace") {  // older files spell defaults out
     part.erase("str_rep");
     if (part.contains("prepend_scheme") && part["prepend_scheme"] == "always") part.erase("prepend_scheme");
     if (part.contains("split") && part["split"] == true) part.erase("split");

@@ -12,8 +12,8 @@ namespace recollect {
 // "model" of a tokenizer.json, of vocab.json and the merges beside it, or of a vocab.txt. Errors: kInput.
 nlohmann::json read_vocabulary_model(const std::string& file);
 
-// A whole tokenizer.json with the vocabulary, merges and charsmap of `model`, without added tokens and without a post_processor.
-// `choice`: a class that makes its tokenizer anew. `unknown`: the unknown token.
+// A whole tokenizer.json with the vocabulary, merges and charsmap of `model`, without added tokens and post_processor.
+// `choice`: the class that rebuilds the tokenizer. `unknown`: the unknown token.
 nlohmann::json rebuilt_tokenizer(TokenizerClass choice, nlohmann::json model, const FilesBeside& beside,
                                  const std::string& unknown);
 

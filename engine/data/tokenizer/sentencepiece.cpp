@@ -234,7 +234,7 @@ std::string to_base64(std::string_view bytes) {
   return text;
 }
 
-// Two pieces may swap their names.
+// Gives pieces other names; two of them may swap names.
 Model renamed_pieces(Model model, const std::map<uint64_t, std::string>& names) {
   if (model.model_type != kBpeModel) return model;
   const auto keeps = [&](const std::string& name) {
@@ -249,7 +249,7 @@ Model renamed_pieces(Model model, const std::map<uint64_t, std::string>& names) 
   return model;
 }
 
-// All pairs that make another piece, in the order of its ids; of one piece the shorter beginning first.
+// All pairs that join to another piece, in the order of that piece's id; for one piece, shorter left parts first.
 ModelJson merges_by_id(const ModelJson& vocabulary) {
   struct Pair {
     uint64_t id;

@@ -1,4 +1,4 @@
-// SentencePiece's model file (tokenizer.model, spiece.model, sentencepiece.bpe.model), and what Transformers makes of it.
+// SentencePiece's model file (tokenizer.model, spiece.model, sentencepiece.bpe.model), converted as in Transformers.
 #pragma once
 
 #include <cstdint>
@@ -28,14 +28,14 @@ struct SentencePieceModel {
 // Errors: kInput naming `source`.
 SentencePieceModel read_sentencepiece(std::string_view bytes, const std::string& source);
 
-// What Transformers makes of it where it knows of no class for it: what encodes as SentencePiece does. `names`: other names of
-// pieces, by their ids. `legacy`: each part of a text between added tokens begins with a blank, not only the first.
+// The tokenizer.json that Transformers makes without a class: it encodes as SentencePiece does. `names`: other names of
+// pieces, by id. `legacy`: each part of a text between added tokens begins with a blank, not only the first part.
 nlohmann::json tokenizer_json_of_sentencepiece(const SentencePieceModel& model,
                                                const std::map<uint64_t, std::string>& names, bool legacy,
                                                const std::string& source);
 
-// What a class of Transformers takes of it: "vocab" and "merges" (`pairs`), or "vocab" with scores, and "charsmap" in base64
-// where there is one.
+// The parts that a Transformers class takes: "vocab" and "merges" (`pairs`), or "vocab" with scores; and "charsmap" in
+// base64, if there is one.
 nlohmann::json vocabulary_of_sentencepiece(const SentencePieceModel& model, bool pairs);
 
 }  // namespace recollect

@@ -37,8 +37,8 @@ constexpr Named kClasses[] = {{"GPT2Tokenizer", TokenizerClass::kGpt2},
                               {"T5Tokenizer", TokenizerClass::kT5},
                               {"XLMRobertaTokenizer", TokenizerClass::kXlmRoberta}};
 
-// Of which class Transformers takes the tokenizer of a kind of model, where no file names one: its TOKENIZER_MAPPING_NAMES. Of
-// those in the row of kAsFile tokenizer.json counts as it is, whatever a file says. What is not here has no class of its own.
+// Transformers' TOKENIZER_MAPPING_NAMES: a model type's tokenizer class where no file names one. For types in the
+// row of kAsFile, tokenizer.json counts as it is, whatever a file says. Other types have no class of their own.
 struct Models {
   TokenizerClass value;
   std::string_view names;
@@ -91,7 +91,7 @@ constexpr Models kModels[] = {
      "unispeech-sat videoprism vits wav2vec2 wav2vec2-bert wav2vec2-conformer wav2vec2_phoneme whisper "
      "xclip xglm xlm xlnet yoso"}};
 
-// Nothing where it has no class of its own.
+// Nothing if the model type has no class of its own.
 std::optional<TokenizerClass> class_of_model(const std::string& type) {
   for (const Models& row : kModels)
     for (std::size_t at = row.names.find(type); !type.empty() && at != std::string_view::npos;
@@ -125,7 +125,7 @@ TokenizerClass class_of_transformers(const FilesBeside& beside, bool byte_level)
 }
 
 const char* tokenizer_class_name(TokenizerClass choice) {
-  for (const Named& known : kClasses)  // the first of its value
+  for (const Named& known : kClasses)  // the first name of its value
     if (known.value == choice && choice != TokenizerClass::kAsFile) return known.name.data();
   return "PreTrainedTokenizerFast";
 }

@@ -35,7 +35,7 @@ TokenizerClass class_of_transformers(const FilesBeside& beside, bool byte_level)
 const char* tokenizer_class_name(TokenizerClass choice);
 
 enum class VocabularyKind { kWordPieces, kBytePairs, kScoredPieces };
-// Of a class that makes its tokenizer anew.
+// Of a class that rebuilds its tokenizer.
 VocabularyKind vocabulary_kind(TokenizerClass choice);
 
 }  // namespace recollect

@@ -81,7 +81,7 @@ void fetch_later_run(const A* gate, const A* up) {
   }
 }
 
-// What a gate lets through, and its derivative.
+// The gate's activation, and its derivative.
 struct Through {
   float value, derivative;
 };

@@ -5,8 +5,8 @@
 // A strip is kStrip queries of one head, which meet the keys that the last of them sees block by block,
 // kBlock queries at a time. A thread holds one strip of scores and one head's keys and values, so memory grows with
 // s, never with s * s. Every number of a head is computed by one thread in a fixed order. Keys that no query
-// sees are not read, and cost no time, nor do the panels of keys before a block's window. A segment is worked on as if its sample had nothing else: each of the
-// sequences that share a sample gets the bits that it would get in a sample of its own.
+// sees are not read and cost no time, nor do panels of keys before a block's window. A segment is computed alone: each
+// of the sequences that share a sample gets the bits that it would get in a sample of its own.
 #pragma once
 
 #include <omp.h>
@@ -51,10 +51,10 @@ class Scratch {
 struct Block {
   int64_t query, rows, at;
   int64_t from,
-      keys;  // of the first key that one of them sees, the panel; the end of those that the last of them sees
+      keys;  // `from`: the panel with the first key that a row sees; `keys`: the end of the keys that the last row sees
 };
 
-// Keys of a row of scores that its query sees, [first, end) of them.
+// In a row of scores, the keys [first, end) that its query sees.
 struct Valid {
   int64_t first, end;
 };
@@ -106,7 +106,7 @@ class AttentionKernel : public Kernel {
   virtual void run_units(const KernelArgs& args, const AttentionRows& in, const Segment& segment,
                          int64_t first, int64_t last, Tiles& tiles) const = 0;
 
-  // The first of `rows` queries sees the first keys, and the last of them the last ones.
+  // The first of `rows` queries has the lowest first key, the last one the highest end.
   Block block(int64_t query, int64_t rows, int64_t at, int64_t keys) const {
     return {query, rows, at, first_panel(query, keys), shape_.seen(query + rows - 1, keys)};
   }
@@ -114,7 +114,7 @@ class AttentionKernel : public Kernel {
     return shape_.first_seen(query, keys) / kPanel * kPanel;
   }
 
-  // Scores of a row as they are stored, times `scale`, become capped ones.
+  // Multiplies a row's stored scores by `scale` and caps them.
   void cap_scores(float* row, const Valid& valid, float scale) const {
     const float inverse = scale / shape_.cap;
 #pragma omp simd
@@ -178,7 +178,7 @@ class AttentionKernel : public Kernel {
 //   multiply(block), scores(row)
 //                               a block's scores, and one row of them, which is made into probabilities
 //   take_probabilities(block, row, end)
-//                               from the block's first panel on, with zeros from `end` on
+// from the block's first panel up to `end`, and zeros after it
 //   outputs(block, c)           Sums of the block, from column c on
 template <typename Tiles>
 class Attention : public AttentionKernel<Tiles> {
@@ -262,8 +262,8 @@ class Attention : public AttentionKernel<Tiles> {
                   [&](int64_t c) { return tiles.outputs(block, c); });
   }
 
-  // Replaces the valid scores by exponentials of their distances from the greatest, and those before them and the others of
-  // the last vector by zero. Returns the exponentials' sum.
+  // Replaces the valid scores by exponentials of their differences from the maximum; the scores
+  // before them and the rest of the last vector become zero. Returns the sum of the exponentials.
   static float softmax_row(float* row, const Valid& valid, float scale, float* lse) {
     const float top = greatest(row + valid.first, valid.end - valid.first) * scale;
     float sum = 0.0f;

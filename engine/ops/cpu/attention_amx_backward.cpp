@@ -57,7 +57,7 @@ class AmxBackwardTiles : public AmxTiles {
     ds.clear(stored, kPanel);
   }
 
-  // Of all keys at once, as they are delivered.
+  // query_gradients() multiplies all keys at once.
   void add_query_gradients(const Block&, int64_t, int64_t, bool) {}
   Sums query_gradients(const Block& block, int64_t c) {
     return multiply_parts(ds_.from(block.at * row_ + block.from), row_,

@@ -21,9 +21,9 @@ inline constexpr int64_t kAllKeys = std::numeric_limits<int64_t>::max() / 2;
 //   multiply(block, key)        of the panel of keys from `key` on: scores and dP
 //   scores(row, key), score_gradients(row, key)
 //                               a row of either, which is made into dropped probabilities, and into dS
-//   take_row(row, key, end)     of both, with zeros from `end` on
+// both rows up to `end`, with zeros after it
 //   add_query_gradients(block, from, to, more)
-//                               of the keys [from, to) that the strip sees, to those of keys before where there are `more`
+// adds those of keys [from, to) of the strip; `more`: to the sums of earlier keys
 //   query_gradients(block, c)   Sums of the block when it has met all of them, from column c on
 //   add_key_gradients(rows, from, to)
 //                               of one strip to those of its keys [from, to)
@@ -46,7 +46,7 @@ class AttentionBackward : public AttentionKernel<Tiles> {
     int64_t number, first;  // the query head's number; the segment's first token
   };
 
-  // Of those that a strip sees, from the panel `first` to `all`, the ones that it meets now.
+  // A strip sees the keys from panel `first` to `all`; [from, to) are those of this pass.
   struct Keys {
     int64_t from, to, first, all;
   };
@@ -168,7 +168,7 @@ class AttentionBackward : public AttentionKernel<Tiles> {
     }
   }
 
-  // tanh' = 1 - tanh^2.
+  // The derivative of the cap: 1 - tanh^2.
   void capped_gradient_row(const float* keep, float lse, float dot, const Valid& valid, float scale,
                            float* scores, float* dp) const {
     const float cap = shape_.cap, inverse = scale / cap;

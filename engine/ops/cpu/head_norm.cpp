@@ -1,4 +1,4 @@
-// Norms of single heads, a row at a time: a head is read from memory once and stays in cache for its passes.
+// Norms of single heads, row by row: a head is read from memory once and stays in cache for its passes.
 #include <omp.h>
 
 #include <cmath>
@@ -10,7 +10,7 @@ namespace recollect::cpu {
 
 namespace {
 
-// The heads of a row; `x`: the number of the input that has them, with the weights behind it.
+// The heads of a row. `x`: the number of the input with the heads; their weights are the next inputs.
 struct HeadsOfRow {
   HeadsOfRow(const OpView& view, int x)
       : rows(view.in(x).shape[0]),
@@ -69,7 +69,7 @@ class HeadNormBackward : public Kernel {
         kinds_(heads_.all > heads_.first ? 2 : 1),
         sums_(omp_get_max_threads(), heads_.rows, kinds_ * heads_.size) {}
 
-  // The sums of the weights side by side, and their result before it is taken apart.
+  // Partial sums of both kinds of weights, and room for their total.
   std::size_t workspace_bytes() const override {
     return sums_.workspace_bytes() + (sizeof(float) * kinds_ * heads_.size + 63) / 64 * 64;
   }

@@ -196,12 +196,12 @@ class LmHeadLoss : public Kernel {
     return sum;
   }
 
-  // Logits stay as they are stored, and are capped whenever they are read. No part of the vocabulary: kLeast of greatest().
+  // Logits are stored uncapped, and capped at every read. Padding of the vocabulary: kLeast of greatest().
   float capped(float logit) const {
     return cap_ > 0 && predicted_ > 0 ? cap_ * fast_tanh(logit / cap_) : logit;
   }
 
-  // scale * (probability - [is the target]) * the slope of the cap; zero in padding and where nothing is predicted.
+  // scale * (probability - [is the target]) * derivative of the cap; zero in padding and where nothing is predicted.
   void logit_gradient(A* row, float log_sum, int64_t target, double scale) const {
     if (target == kIgnoredLabel) {
       std::fill_n(row, rows_, A{});

@@ -81,7 +81,7 @@ class Rotary : public RowKernel {
   }
 
  private:
-  // All heads of a token; `kHalf` is half of what turns of a head, where it is known.
+  // Rotates all heads of a token; `kHalf`: half of a head's rotated elements, if known at compile time.
   template <int64_t kHalf>
   void turn(const A* from, const float* cosines, A* to) const {
     const int64_t half = kHalf > 0 ? kHalf : turned_ / 2;

@@ -140,7 +140,7 @@ struct MapBackwardBody {
   }
 };
 
-// What a gate lets through, and its derivative.
+// The gate's activation, and its derivative.
 struct Through {
   float value, derivative;
 };

@@ -1,6 +1,6 @@
-// Attention, forward: a block has a tile of queries and goes through the tiles of the keys that they see, with the maximum
-// and the sum of exponentials of every row so far. In float arithmetic without tensor cores: for precision fp32, and for
-// what cuDNN does not do, or is not asked to: several sequences in a sample, capped scores. Scores are logarithms to the base of 2.
+// Attention, forward: a block has a tile of queries and goes through the tiles of the keys that they see, with the
+// maximum and the sum of exponentials of every row so far. In float arithmetic without tensor cores: for precision
+// fp32, and where cuDNN is not used: several sequences in a sample, capped scores. Scores are logarithms to base 2.
 #include "engine/ops/cuda/attention_fused.h"
 #include "engine/ops/cuda/attention_tiles.h"
 #include "engine/runtime/cuda/reduce.h"

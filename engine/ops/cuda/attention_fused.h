@@ -5,7 +5,7 @@
 
 namespace recollect::cuda {
 
-// Null for what cuDNN does not do, as is_fused() says. `libraries` is null
+// Null if cuDNN does not take the case (is_fused()). `libraries` is null
 // where programs are only planned.
 KernelPointer make_fused_attention(const OpView& view, Libraries* libraries);
 KernelPointer make_fused_attention_backward(const OpView& view, Libraries* libraries);

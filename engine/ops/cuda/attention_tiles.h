@@ -134,7 +134,7 @@ __device__ inline int seen_from(const AttentionShape& shape, int query, int keys
 __device__ inline int hidden_from(const AttentionShape& shape, int query, int keys, int key) {
   return std::min(query, keys - 1) - static_cast<int>(shape.window) + 1 - key;
 }
-// The first of tiles of keys that a query, and so all later ones, may meet.
+// The first tile of keys that a query needs, and so the first for all later queries.
 __device__ inline int first_tile_of_keys(const AttentionShape& shape, const TokenSegments& segments,
                                          int query, int keys, int tile) {
   const int of_segment = static_cast<int>(segments.first_tile(query, tile)),
@@ -277,7 +277,7 @@ struct Tiling {
   static __device__ void hide_unseen_columns(const AttentionShape& shape, int first, int key, int keys,
                                              Scores& scores) {
     if (seen_from(shape, first, keys, key) >=
-            kColumns &&  // the first query sees least, the last is hidden most
+            kColumns &&  // the first query sees fewest keys, the window of the last one hides most
         hidden_from(shape, first + kRows - 1, keys, key) <= 0)
       return;
 #pragma unroll
@@ -307,7 +307,7 @@ struct Tiling {
     }
   }
 
-  // Scores, which are logarithms to the base of 2, capped; before any is hidden.
+  // Caps scores, which are logarithms to base 2; comes before the mask.
   static __device__ void cap_scores(float cap, Scores& scores) {
     if (cap == 0.0f) return;
     const float most = cap * kLog2E, inverse = 1.0f / most;
@@ -316,7 +316,7 @@ struct Tiling {
 #pragma unroll
       for (int j = 0; j < kN; ++j) scores[i][j] = most * tanhf(scores[i][j] * inverse);
   }
-  // What a capped score's gradient is multiplied by to be that of the score: tanh' = 1 - tanh^2; of a hidden one zero.
+  // The derivative of the cap, 1 - tanh^2: turns a capped score's gradient into the score's. Zero for a hidden score.
   static __device__ float slope_of_cap(float cap, float score) {
     if (cap == 0.0f) return 1.0f;
     const float tanh = fmaxf(score / (cap * kLog2E), -1.0f);

@@ -50,7 +50,7 @@ struct FusedAttentionWorkspace {
   AttentionShape shape;
   int64_t group;  // query heads that share a key/value head
   bool padded, in_order, backward;
-  double dropout, scale;  // scale 0: as the size of a head has it
+  double dropout, scale;  // scale 0: 1 / sqrt(head_size)
   std::vector<AttentionChunk> chunks;
 
  private:
@@ -59,8 +59,8 @@ struct FusedAttentionWorkspace {
   }
 };
 
-// Whether it is cuDNN's: not what cuDNN does not do, f32 and capped scores among it, nor several sequences in a sample, nor
-// windows of padded ones, some of whose queries see nothing there.
+// Whether cuDNN computes it. cuDNN does not take f32, capped scores, several sequences
+// in a sample, nor windows in padded samples, where some queries would see no key.
 inline bool is_fused(const OpView& view, const AttentionInputs& at) {
   const DType dtype = view.in(at.q).dtype;
   const AttentionShape shape(view, at);

@@ -26,7 +26,7 @@ struct Targets {
 // This rank's part of the vocabulary.
 struct VocabularyPart {
   int64_t first, rows, predicted;  // entries from `predicted` on are padding
-  float cap;                       // of logits, which are capped whenever they are read; 0: they are not
+  float cap;                       // of logits, applied at every read; 0: no cap
 };
 
 __device__ inline float capped(float logit, float cap) {
@@ -70,8 +70,8 @@ __device__ RowNumbers row_numbers(const A* logits, const VocabularyPart& part,
   return {row_max, reduce_block<Sum>(sum * __expf(max - row_max), 0.0f)};
 }
 
-// Overwrites a row's logits, which are read from `kept`: scale * (probability - [is the target]) times the slope of the cap;
-// zero in padding and where nothing is predicted.
+// Overwrites a row's logits, which are read from `kept`: scale * (probability - [is the
+// target]) * derivative of the cap; zero in padding and where nothing is predicted.
 template <typename A, int N>
 __device__ void row_gradient(A* logits, const A* kept, const VocabularyPart& part, int64_t target,
                              float log_sum, float scale) {
@@ -79,7 +79,7 @@ __device__ void row_gradient(A* logits, const A* kept, const VocabularyPart& par
     Floats<N> x = load<N>(kept + c), out;
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-      float slope = scale;  // times tanh' = 1 - tanh^2
+      float slope = scale;  // times the derivative of the cap, 1 - tanh^2
       if (part.cap > 0.0f) {
         x[i] = capped(x[i], part.cap);
         slope *= 1.0f - x[i] / part.cap * (x[i] / part.cap);

@@ -20,7 +20,7 @@ struct AttentionProblem {
   int64_t samples = 0, heads = 0, kv_heads = 0, length = 0, head_size = 0;
   int64_t q_row = 0, kv_row = 0, o_row = 0;  // from one token to the next; rows may have more heads
   bool causal = true;
-  int64_t window = 0;     // a query sees no key that is so far from it, or farther; 0: all of them
+  int64_t window = 0;     // a query sees no key at this distance or farther; 0: no window
   double scale = 0;       // of scores; 0: 1 / sqrt(head_size)
   bool padded = false;    // of sample i only the first lengths[i] keys count; all queries do
   double dropout = 0;     // 0: no mask is drawn

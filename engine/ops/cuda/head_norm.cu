@@ -1,5 +1,5 @@
-// Norms of single heads. A head is a group's of neighbouring threads, each of which has the same columns of all its heads: so
-// sums down the columns stay in registers. They are added up in a fixed order: a thread's heads, the block's groups, the blocks.
+// Norms of single heads. A group of neighbouring threads computes a head; each thread has the same columns of all its
+// heads: column sums stay in registers. They are added in a fixed order: heads of a thread, groups of a block, blocks.
 #include "engine/ops/cuda/attention_workspace.h"
 #include "engine/ops/cuda/kernels.h"
 #include "engine/ops/cuda/workspaces.h"
@@ -13,8 +13,8 @@ namespace {
 template <typename A>
 struct NormedHeads {
   const A *dy, *x;               // dy: null in forward
-  const float *weight, *second;  // second: null where all heads are of one kind
-  A* out;                        // y, which may be where x is; or dx, which may be where dy is
+  const float *weight, *second;  // second: null if all heads share one weight
+  A* out;                        // y, which may overwrite x; or dx, which may overwrite dy
   int64_t rows, width;
   int size, first, all;
   float epsilon;
@@ -24,7 +24,7 @@ struct NormedHeads {
   __device__ bool is_second(int64_t item) const { return item % all >= first; }
 };
 
-// Threads of a block are (lanes of a head, heads at a time). `column` of a lane's vector v.
+// blockDim is (lanes of a head, heads at a time). Returns the first column of a lane's vector.
 template <int N>
 __device__ int column_of(int vector) {
   return (threadIdx.x + vector * blockDim.x) * N;
@@ -47,7 +47,7 @@ __device__ float rstd_of_head(const Floats<N>* x, int size, float epsilon) {
   return 1.0f / sqrtf(reduce_warp<Sum>(squares, blockDim.x) / static_cast<float>(size) + epsilon);
 }
 
-// What follows the heads of each row.
+// Copies the columns after the heads of each row.
 template <int N, typename A>
 __device__ void copy_rest(const A* from, A* to, int64_t rows, int64_t width, int64_t heads) {
   if (from == to || heads == width) return;
@@ -83,8 +83,8 @@ __global__ void __launch_bounds__(HeadNormCut::kThreads) normalize_heads(const N
   copy_rest<N>(in.x, in.out, in.rows, in.width, int64_t{in.all} * in.size);
 }
 
-// With n = x * rstd and g = dy * weight: dx = rstd * (g - n * average(g * n)); a weight's gradient is the sum of dy * n over
-// its heads. `partials`: rows of each kind of heads, one for each block.
+// With n = x * rstd and g = dy * weight: dx = rstd * (g - n * mean(g * n)); a weight's gradient
+// is the sum of dy * n over its heads. `partials`: one row for each block and kind of heads.
 template <typename A, int N, int kVectors>
 __global__ void __launch_bounds__(HeadNormCut::kThreads)
     head_gradients(const NormedHeads<A> in, float* partials) {
@@ -138,7 +138,7 @@ __global__ void __launch_bounds__(HeadNormCut::kThreads)
   }
 }
 
-// `x`: the number of that input, with the weights behind it and dy before.
+// `x`: the number of that input; dy is before it, the weights are after it.
 template <typename A>
 NormedHeads<A> normed_heads(const KernelArgs& args, const HeadNormCut& cut, std::size_t x) {
   return {.dy = x > 0 ? args.in[0].as<A>() : nullptr,

@@ -20,7 +20,7 @@ struct NormOperands {
   const A* add;                       // may be null
   A* dx;                              // may be where dy is
   int64_t rows, width;
-  float offset;  // what weights of an RMS norm are added to
+  float offset;  // added to the weights of an RMS norm
 
   template <int N>
   __device__ Floats<N> scale(int64_t column) const {

@@ -11,7 +11,7 @@ namespace recollect::cuda {
 // cannot run.
 void add_planned_kernels(KernelTable& table, const VocabularyReduction* vocabulary);
 
-// Of the op attention: whether it is cuDNN's; else it is our own kernel's.
+// Whether cuDNN computes this attention op; else our own kernel does.
 bool attention_is_fused(const OpView& view);
 
 }  // namespace recollect::cuda

@@ -15,7 +15,7 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kWarps = 8;  // of a block
 
-// What the table's kernel is handed by value.
+// Passed to the table's kernel by value.
 struct PairFrequencies {
   static constexpr int64_t kMost = 128;
 
@@ -32,7 +32,7 @@ struct PairFrequencies {
 
   double plain[kMost] = {}, longer[kMost] = {};
   RotaryGrowth growth;
-  int64_t length;  // where no input says it
+  int64_t length;  // used if no input gives it
   double times;
 };
 
@@ -74,7 +74,7 @@ class RotaryTable : public Kernel {
   int64_t rows_, half_;
 };
 
-// Of each of a row's `heads` heads of `size` elements `half` pairs turn; the table's row is row % length.
+// In each of a row's `heads` heads of `size` elements, `half` pairs are rotated; the table's row is row % length.
 struct Heads {
   int64_t length, half, size, heads;
   float direction;  // -1 turns back

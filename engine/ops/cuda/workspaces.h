@@ -97,11 +97,11 @@ struct NormBackwardWorkspace {
   ColumnWalk walk;
 };
 
-// Norms of heads. A head is so many lanes', each of which has so many vectors of it; a block has several at a time.
+// Norms of heads. `lanes` threads compute a head, `vectors` vectors each; a block computes `groups` heads at a time.
 struct HeadNormCut {
   static constexpr int kThreads = 256;  // of a block
 
-  // `x`: the number of the input that has the heads, with the weights behind it.
+  // `x`: the number of the input with the heads; their weights are the next inputs.
   HeadNormCut(const OpView& view, int x)
       : size(view.in(x + 1).shape[0]),
         first(view.attributes().integer("heads")),
@@ -116,10 +116,10 @@ struct HeadNormCut {
     groups = kThreads / lanes;
     blocks = std::min(ceil_div(value.shape[0] * all, 4 * groups), 4 * kMultiprocessors);
   }
-  // Of the sums of the weights' gradients.
+  // For partial sums of the weights' gradients.
   std::size_t bytes() const { return sizeof(float) * kinds * blocks * size; }
 
-  int64_t size, first, all;  // of a head; heads
+  int64_t size, first, all;  // size of a head; number of heads
   int kinds;
   float epsilon;
   int vector = 1, lanes = 1, groups = 1;

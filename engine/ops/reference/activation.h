@@ -55,7 +55,7 @@ void bias_gelu(const KernelArgs& args, const Attributes& attributes) {
 
 inline double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
-// What a gate lets through.
+// The gate's activation, and its derivative.
 struct Through {
   double value, derivative;
 };

@@ -54,10 +54,10 @@ class Head {
   double k(int64_t token, int64_t c) const { return kv_[at_k(token, c)]; }
   double v(int64_t token, int64_t c) const { return kv_[at_v(token, c)]; }
 
-  // Keys that a query sees: from the first to before the other.
+  // A query sees keys [first_seen, seen).
   int64_t first_seen(int64_t query) const { return shape_.first_seen(query, segment_.keys); }
   int64_t seen(int64_t query) const { return shape_.seen(query, segment_.keys); }
-  // Queries that see a key; none does where the first is not less than the end.
+  // Queries [first, end) see a key; none does if first >= end.
   int64_t first_query(int64_t key) const {
     return key >= segment_.keys ? segment_.tokens : shape_.first_query(key);
   }
@@ -71,7 +71,7 @@ class Head {
     sum *= run_.scale;
     return run_.cap > 0 ? run_.cap * std::tanh(sum / run_.cap) : sum;
   }
-  // Of a score with respect to q . k.
+  // The derivative of a score with respect to q . k.
   double score_slope(double score) const {
     return run_.cap > 0 ? run_.scale * (1 - score / run_.cap * (score / run_.cap)) : run_.scale;
   }

@@ -1,4 +1,4 @@
-// The new keys and values to their places, then one query of one head at a time over those that it sees.
+// Stores the new keys and values, then attends with one query of one head at a time to the keys that it sees.
 #include "engine/ops/cached_attention.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ struct Scores {
   double scale, cap;
 };
 
-// `weights`: room for `seen` of them.
+// `weights`: room for `seen` weights.
 template <typename T>
 void attend_one(const T* q, const T* keys, const T* values, int64_t seen, int64_t size, const Scores& scores,
                 double* weights, T* out) {

@@ -1,4 +1,4 @@
-// y = x * rstd * weight, head by head; what follows the heads of a row is copied.
+// y = x * rstd * weight, head by head; columns after the heads are copied.
 #include <cmath>
 
 #include "engine/ops/reference/kernels.h"
@@ -30,7 +30,7 @@ void head_norm(const KernelArgs& args, const Attributes& attributes) {
   }
 }
 
-// Of the heads of one kind. With n = x * rstd and g = dy * weight: dweight is the sum of dy * n over tokens and heads.
+// For heads of one kind. With n = x * rstd and g = dy * weight: dweight is the sum of dy * n over tokens and heads.
 template <typename T>
 void head_weight_gradient(const KernelArgs& args, const Attributes& attributes, int64_t first, int64_t last,
                           const Tensor& out) {
@@ -47,7 +47,7 @@ void head_weight_gradient(const KernelArgs& args, const Attributes& attributes, 
   }
 }
 
-// dx = rstd * (g - n * average(g * n)).
+// dx = rstd * (g - n * mean(g * n)).
 template <typename T>
 void head_norm_backward(const KernelArgs& args, const Attributes& attributes) {
   const T *dy = args.in[0].as<T>(), *x = args.in[1].as<T>();
@@ -55,7 +55,7 @@ void head_norm_backward(const KernelArgs& args, const Attributes& attributes) {
   const int64_t tokens = args.in[1].shape[0], width = args.in[1].shape[1], size = args.in[2].shape[0];
   const int64_t first = attributes.integer("heads"), all = first + attributes.integer("second_heads");
   head_weight_gradient<T>(args, attributes, 0, first,
-                          args.out[1]);  // before dx, which may take the place of dy
+                          args.out[1]);  // before dx, which may overwrite dy
   if (all > first) head_weight_gradient<T>(args, attributes, first, all, args.out[2]);
   for (int64_t t = 0; t < tokens; ++t) {
     for (int64_t head = 0; head < all; ++head) {

@@ -105,8 +105,8 @@ class LmHeadLoss final : public Kernel {
     return total;
   }
 
-  // Turns logits into the gradients of what they are before the cap, in place: scale * (probability - [is the target]),
-  // times the slope of the cap; zero for ignored rows.
+  // Replaces logits by the gradients of the uncapped logits, in place: scale * (probability - [is the target]),
+  // times the derivative of the cap; zero for ignored rows.
   void logit_gradients(const KernelArgs& args, Chunk chunk, double scale) const {
     for (int64_t i = 0; i < chunk.rows; ++i) {
       const int32_t target = target_of(args.in[2], chunk.first + i, vocabulary_size_);

@@ -96,7 +96,7 @@ TEST_F(PlannedAttentionTest, HopperHasKernelsForEveryKind) {
   expect_both(bert);
 }
 
-// Of tokens before, and to both sides; with dropout, with groups of heads, and of scores of another scale.
+// Windows before a query, and to both sides; with dropout, with groups of heads, and with another scale of scores.
 TEST_F(PlannedAttentionTest, HopperHasKernelsForWindows) {
   AttentionProblem problem = joined(2, 8, 2, 2048, 128);
   problem.window = 512;

@@ -86,7 +86,7 @@ def version() -> str:
 
 
 def _error_in(said: str) -> str:
-    """What a program that has failed says last, without the warnings before it; of several ranks what each says."""
+    """The error message of a failed program, without the warnings before it; with several ranks, each rank's message."""
     texts = re.split(r"(?m)^(?=recollect: )", said)
     of_ranks = [number for number, text in enumerate(texts) if re.match(r"recollect: rank \d+: ", text)]
     return "".join(texts[of_ranks[0] if of_ranks else -1:])
