@@ -124,11 +124,12 @@ std::vector<std::vector<std::size_t>> PlanFront::layers_to_cut(uint64_t cut) con
 
 void PlanFront::add_layers() {
   if (layers_ < 3) return;
+  const std::optional<PlanBounds> full =
+      bounds_.metered(make_draft(of_.graph, of_.saved, {.mode = CheckpointingMode::kFull}));
+  if (!full) return;
   LayerFront layers(of_, bounds_, units_);
   const uint64_t all = bounds_.metered(save_everything(of_))->device;
-  const uint64_t full =
-      bounds_.metered(make_draft(of_.graph, of_.saved, {.mode = CheckpointingMode::kFull}))->device;
-  const uint64_t little = full + full / 10;
+  const uint64_t little = full->device + full->device / 10;
   for (DraftPlan plan : layers.forgetful(little))
     for (const Replay replay : {Replay::kNothing, Replay::kBisect, Replay::kBinomial}) {
       plan.replay = replay;

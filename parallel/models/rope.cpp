@@ -116,18 +116,23 @@ void add_yarn_keys(std::vector<ModelKey>& keys) {
     keys.push_back({.name = in_section(name), .otherwise = otherwise, .low = 0, .help = help});
   };
   number("attention_factor", 0.0,
-         "yarn, longrope: cosines and sines are multiplied by it; 0: by what factor says");
+         "yarn, longrope: cosines and sines are multiplied by it; 0: computed from factor");
+  // Transformers takes 0 for the default of these two; here it is refused.
   number("beta_fast", 32.0,
-         "yarn: pairs that turn more often than this over the earlier length are not scaled");
-  number("beta_slow", 1.0, "yarn: pairs that turn more seldom than this are scaled whole");
-  number("mscale", 0.0, "yarn: with mscale_all_dim, of what attention_factor is made where it is 0");
+         "yarn: pairs that rotate more often than this over the earlier length are not scaled");
+  keys.back().low_open = true;
+  number("beta_slow", 1.0, "yarn: pairs that rotate less often than this are scaled by the whole factor");
+  keys.back().low_open = true;
+  number("mscale", 0.0, "yarn: with mscale_all_dim, gives attention_factor where that is 0");
   number("mscale_all_dim", 0.0, "yarn: see mscale");
   keys.push_back({.name = in_section("truncate"),
                   .otherwise = true,
                   .help = "yarn: the ramp between beta_fast and beta_slow begins and ends at whole pairs"});
   for (const auto& [name, help] :
-       {std::pair("short_factor", "longrope: what each pair's turn is divided by, as text: 1.0, 1.05, ..."),
-        std::pair("long_factor", "longrope: the same, of sequences beyond original_max_position_embeddings")})
+       {std::pair("short_factor",
+                  "longrope: each pair's frequency is divided by its number, as text: 1.0, 1.05, ..."),
+        std::pair("long_factor",
+                  "longrope: the same, for sequences beyond original_max_position_embeddings")})
     keys.push_back({.name = in_section(name), .otherwise = std::string(), .help = help});
 }
 
@@ -144,7 +149,7 @@ void add_rope_keys(const RopeKeys& rope, std::vector<ModelKey>& keys) {
                     .low = 0,
                     .high = 1,
                     .low_open = true,
-                    .help = "the part of a head that positions turn, of its first elements"});
+                    .help = "the fraction of a head's elements, from the first on, that is rotated"});
   if (rope.earlier_length > 0)
     keys.push_back(
         model_size(kEarlier, rope.earlier_length, 1, kMostModelSize,
