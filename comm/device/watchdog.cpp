@@ -126,11 +126,14 @@ void Watchdog::look(Clock::time_point now) {
 }
 
 void Watchdog::find_failures(Clock::time_point now) {
-  if (const auto why = board_.stop_reason()) return fail_locked(*why);
-  if (const auto why = known_elsewhere()) return fail_locked(*why);
+  const auto told = [this] {
+    const auto why = board_.stop_reason();
+    return why ? why : known_elsewhere();
+  };
+  if (const auto why = told()) return fail_locked(*why);
   for (int rank = 0; rank < board_.size(); ++rank)
-    if (board_.has_died(rank))
-      return fail_locked("the process of rank " + std::to_string(rank) + " has ended");
+    if (board_.has_died(rank))  // a rank tells its reason before it ends: it may have come since
+      return fail_locked(told().value_or("the process of rank " + std::to_string(rank) + " has ended"));
   for (Entry& entry : entries_) {
     const Progress progress = entry.progress();
     board_.publish(entry.group->key(), progress);
