@@ -16,8 +16,9 @@ import tempfile
 import warnings
 from pathlib import Path
 
-import transformers
 import sentencepiece
+import transformers
+from sentencepiece import sentencepiece_model_pb2
 from transformers import AutoTokenizer
 
 from make_tokenizer_goldens import SENTENCES
@@ -193,6 +194,16 @@ def cases():
 RULES = "C9\t45\nFB01\t66 69\n3000\t20\n"  # normalization rules: few, for small files
 
 
+def forget_paths(model: Path) -> None:
+    """A model remembers the files that it was trained from."""
+    proto = sentencepiece_model_pb2.ModelProto()
+    proto.ParseFromString(model.read_bytes())
+    proto.trainer_spec.ClearField("input")
+    proto.trainer_spec.ClearField("model_prefix")
+    proto.normalizer_spec.ClearField("normalization_rule_tsv")
+    model.write_bytes(proto.SerializeToString())
+
+
 def train() -> None:
     """Writes small SentencePiece models, and a tokenizer.json of one."""
     with tempfile.TemporaryDirectory() as scratch:
@@ -207,6 +218,7 @@ def train() -> None:
             sentencepiece.SentencePieceTrainer.train(input=str(text), model_prefix=str(FOLDER / name / "tokenizer"), num_threads=1, minloglevel=2,
                                                      normalization_rule_tsv=str(rules), **options)
             (FOLDER / name / "tokenizer.vocab").unlink()
+            forget_paths(FOLDER / name / "tokenizer.model")
     tokenizer = transformers.T5Tokenizer.from_pretrained(FOLDER / "spun")
     tokenizer.backend_tokenizer.save(str(FOLDER / "spun/tokenizer.json"), pretty=False)
 
