@@ -1,7 +1,7 @@
 // Plans by dynamic programming over the layers, from last to first. A layer's options are sets of units to save,
 // without the sets that another one beats in every reading. So recomputation may begin at any value of a layer.
-// What later layers need of the layer before is recomputed once and kept (Replay::kSegment), or recomputed for
-// each of them (Replay::kNothing). Bytes are close to the program's, not exact: the meter reads the finished plan.
+// Values that later layers need are recomputed once and kept (Replay::kSegment), or recomputed for each of
+// these layers (Replay::kNothing). Bytes are close to the program's, not exact: the meter reads the finished plan.
 //
 // A label is a choice for the last layers. `open`: the peak of layers that still need the output of
 // the layer before (with kNothing: the bytes that these layers save). `other`: the peak of all others.
@@ -21,7 +21,7 @@ class LayerFront {
  public:
   LayerFront(const Surroundings& of, const BoundMaker& bounds, const std::vector<LayerUnit>& units);
 
-  // From few bytes to many. Outside of the layers the same values are saved as in mode full.
+  // Sorted by bytes, the smallest first. Outside of the layers the same values are saved as in mode full.
   std::vector<DraftPlan> plans(uint64_t most);
   // For Replay::kNothing.
   std::vector<DraftPlan> forgetful(uint64_t most);

@@ -46,7 +46,7 @@ class PlanMeter {
   // Bytes that are in use at every op of a layer's backward, whatever the plan: values that no layer computes.
   uint64_t outside_of_layers() const { return outside_of_layers_; }
 
-  // Of the last plan or layer that was read: ops that were visited.
+  // Ops that were visited for the last plan or layer.
   int64_t ops() const { return of_forward_ops_ + static_cast<int64_t>(steps_.size()); }
   // Whether no program of a plan takes less.
   bool is_bound() const { return is_bound_; }

@@ -323,7 +323,7 @@ class FolderReader {
           class_text(), file_, lost));
   }
 
-  // Of the first normalizer that has a charsmap.
+  // The charsmap of the first normalizer that has one.
   static WholeJson charsmap_of(const WholeJson& json) {
     const auto at = json.find("normalizer");
     if (at == json.end() || !at->is_object()) return nullptr;

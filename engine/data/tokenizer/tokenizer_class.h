@@ -31,11 +31,11 @@ TokenizerClass choose_tokenizer_class(const FilesBeside& beside, bool byte_level
 // With that exception.
 TokenizerClass class_of_transformers(const FilesBeside& beside, bool byte_level);
 
-// With which Transformers would take it; that of tokenizer.json as it is for all that are not known.
+// The name in Transformers; for unknown classes the one that takes tokenizer.json as it is.
 const char* tokenizer_class_name(TokenizerClass choice);
 
 enum class VocabularyKind { kWordPieces, kBytePairs, kScoredPieces };
-// Of a class that rebuilds its tokenizer.
+// The vocabulary that a class reads when it rebuilds its tokenizer.
 VocabularyKind vocabulary_kind(TokenizerClass choice);
 
 }  // namespace recollect
