@@ -24,9 +24,9 @@ class SafetensorsWriter {
                              std::map<std::string, std::string> metadata = {{"format", "pt"}});
   virtual ~SafetensorsWriter() = default;  // tests make files that are slow, or fail
 
-  // Tensors with more bytes together go into several files, as save_pretrained writes them: not model.safetensors,
-  // but model-00001-of-00002.safetensors and so on, and model.safetensors.index.json. A larger tensor gets a file
-  // of its own. finish() removes files of the other form with these names. 0: one file. Only before begin().
+  // More bytes than this are written as several files, as save_pretrained does: model-00001-of-00002.safetensors and so on,
+  // and model.safetensors.index.json. A larger tensor is alone in its file. 0: one file. Call it before begin(). finish()
+  // removes what an earlier save in the other form left under these names.
   void split_at(uint64_t bytes) { most_ = bytes; }
   // Names are valid UTF-8, unique and not "__metadata__" (else kInternal). Only before the first write.
   // Returns how many were declared before.

@@ -16,9 +16,9 @@
 
 namespace recollect {
 
-// What a key can change in a run: losses, gradients and weights; only the
-// initial state; only steps that are not finite; only evaluations and the
-// choice of the best model; only the number of steps; or none of these.
+// The results of a run that a key can change. In this order: all of them; only the initial state; only steps
+// that are not finite; only evaluations and the choice of the best model; only
+// the number of steps; none.
 enum class Decides { kResults, kBeginning, kNotFinite, kEvaluations, kLength, kNothing };
 template <>
 inline constexpr std::array<std::string_view, 6> kSpellings<Decides> = {

@@ -79,15 +79,7 @@ ModelFacts gemma2_facts(const ModelValues& m) {
 
 std::vector<Finding> gemma2_check(const ModelValues& m) {
   std::vector<Finding> found;
-  const int64_t heads = m.integer("num_attention_heads"), shared = m.integer("num_key_value_heads");
-  if (heads % shared != 0)
-    found.push_back(
-        {{"model.num_attention_heads", "model.num_key_value_heads"},
-         fmt::format("model.num_attention_heads {} is not a multiple of model.num_key_value_heads {}", heads,
-                     shared)});
-  if (m.integer("head_dim") % 2 != 0)
-    found.push_back({{"model.head_dim"},
-                     fmt::format("model.head_dim {} is odd: positions turn pairs", m.integer("head_dim"))});
+  check_rotary_heads(m, found);
   check_layer_types(m, found);
   check_unlearnt_token(m, found);
   return found;

@@ -88,4 +88,18 @@ inline void check_heads(const ModelValues& m, const char* width, const char* hea
                                  heads, m.integer(heads))});
 }
 
+// Heads that share key/value heads and have rotary positions; 0 key/value heads: as many as heads.
+inline void check_rotary_heads(const ModelValues& m, std::vector<Finding>& found) {
+  const int64_t heads = m.integer("num_attention_heads"), shared = m.integer("num_key_value_heads"),
+                size = m.integer("head_dim");
+  if (shared > 0 && heads % shared != 0)
+    found.push_back(
+        {{"model.num_attention_heads", "model.num_key_value_heads"},
+         fmt::format("model.num_attention_heads {} is not a multiple of model.num_key_value_heads {}", heads,
+                     shared)});
+  if (size % 2 != 0)
+    found.push_back(
+        {{"model.head_dim"}, fmt::format("model.head_dim {} is odd: rotary positions take pairs", size)});
+}
+
 }  // namespace recollect

@@ -118,18 +118,10 @@ std::vector<UnusedModelKeys> unused_keys(const LlamaVariant& v) {
 
 std::vector<Finding> check_values(const LlamaVariant& v, const ModelValues& m) {
   std::vector<Finding> found;
-  const int64_t heads = m.integer("num_attention_heads"), shared = m.integer("num_key_value_heads"),
-                size = m.integer("head_dim");
+  const int64_t heads = m.integer("num_attention_heads"), size = m.integer("head_dim");
   if (size * heads != m.integer("hidden_size") && size == m.integer("hidden_size") / heads)
     check_heads(m, "hidden_size", "num_attention_heads", found);
-  if (shared > 0 && heads % shared != 0)
-    found.push_back(
-        {{"model.num_attention_heads", "model.num_key_value_heads"},
-         fmt::format("model.num_attention_heads {} is not a multiple of model.num_key_value_heads {}", heads,
-                     shared)});
-  if (size % 2 != 0)
-    found.push_back(
-        {{"model.head_dim"}, fmt::format("model.head_dim {} is odd: positions turn pairs", size)});
+  check_rotary_heads(m, found);
   check_unlearnt_token(m, found);
   if (v.window_switch) check_layer_types(m, found);
   check_rope(v.rope, m, size, found);

@@ -269,7 +269,7 @@ void check_rope(const RopeKeys& rope, const ModelValues& m, int64_t head_size, s
   const std::string part = rope.part ? fmt::format("model.{}", rope.part) : "";
   if (rope.part && (turned == 0 || turned % 2 != 0))
     found.push_back({{part},
-                     fmt::format("{} {} of heads of {} is {} elements: positions turn pairs", part,
+                     fmt::format("{} {} of heads of {} is {} elements: rotary positions take pairs", part,
                                  m.real(rope.part), head_size, turned)});
   const std::string& type = m.text("rope_scaling.rope_type");
   const bool needs_factor = is_type(m, {"linear", "dynamic", "llama3"});

@@ -5,8 +5,8 @@
 // A strip is kStrip queries of one head, which meet the keys that the last of them sees block by block,
 // kBlock queries at a time. A thread holds one strip of scores and one head's keys and values, so memory grows with
 // s, never with s * s. Every number of a head is computed by one thread in a fixed order. Keys that no query
-// sees are not read and cost no time, nor do panels of keys before a block's window. A segment is computed alone: each
-// of the sequences that share a sample gets the bits that it would get in a sample of its own.
+// sees are not read and cost no time, nor do panels of keys before a block's window. A segment is computed alone:
+// a sequence has the same bits in a sample that it shares as in a sample of its own.
 #pragma once
 
 #include <omp.h>
@@ -178,7 +178,7 @@ class AttentionKernel : public Kernel {
 //   multiply(block), scores(row)
 //                               a block's scores, and one row of them, which is made into probabilities
 //   take_probabilities(block, row, end)
-// from the block's first panel up to `end`, and zeros after it
+//                               keeps the row for outputs(): up to `end` its probabilities, after it zeros
 //   outputs(block, c)           Sums of the block, from column c on
 template <typename Tiles>
 class Attention : public AttentionKernel<Tiles> {
