@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times `recollect tokenize` beside the `tokenizers` package and compares what both write, and prints one row a tokenizer.
 
-    tests/bench/tokenize.py BINARY TEXT TOKENIZER...
+    tests/bench/tokenize_text.py BINARY TEXT TOKENIZER...
 
 TEXT is best 50 MB and more; TOKENIZER is a folder with a tokenizer.json. Both read the text as one document. Times are processor
 seconds of one core, which other programs disturb less than the clock: of `recollect tokenize --threads 1` less one of an empty
