@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Every test: installs what is missing, builds, and runs them all; then again under AddressSanitizer and
-# UndefinedBehaviorSanitizer, and again under ThreadSanitizer, all but those that start MPI, whose locks it does not
-# know (tests/CMakeLists.txt says how they run). Where nvcc is, the first build has the CUDA backend too; what needs a
-# GPU skips itself without one. "tests/run.sh cpu" runs that preset only; "tests/run.sh fuzz" searches
-# on with libFuzzer from the corpora of tests/fuzz, where clang is; "tests/run.sh tidy" looks with clang-tidy at the
-# sources that changed since the merge base with origin/main, or, where that is this commit or unknown, since the commit
-# before.
+# tests/run.sh: installs what is missing, builds, and runs every test of the plain build, which has the CUDA backend too
+# where nvcc is; what needs a GPU skips itself without one. Further words choose other builds and tests:
+#   quick    some tests of each part, for use while working: minutes where the last build is at hand
+#   all      the plain build, then those of the sanitizers: what CI runs
+#   cpu, cuda, asan, tsan   that preset alone: AddressSanitizer with UndefinedBehaviorSanitizer; ThreadSanitizer, without
+#            tests that start MPI, whose locks it does not know (tests/CMakeLists.txt says how they run)
+#   fuzz     searches on with libFuzzer from the corpora of tests/fuzz, where clang is
+#   tidy     looks with clang-tidy at the sources that changed since the merge base with origin/main, or, where that is
+#            this commit or unknown, since the commit before
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . launch/setup.sh
@@ -13,7 +15,8 @@ install_packages $test_packages
 fetch_readers
 cpu=cpu
 command -v nvcc >/dev/null && cpu=cuda  # the same tests, and the CUDA backend beside them
-presets=${*:-$cpu asan tsan}
+presets=${*:-$cpu}
+[ "$presets" != all ] || presets="$cpu asan tsan"
 # Kernels for lesser processors are tested on this one: those of the level below its own at least.
 levels="baseline;avx2"
 if grep -qw avx512f /proc/cpuinfo; then levels="avx2;avx512"; fi
@@ -62,11 +65,14 @@ for preset in $presets; do
     continue
   fi
   echo "== $preset =="
-  cmake_options=
+  cmake_options= targets= chosen="-LE again"
+  if [ "$preset" = quick ]; then
+    preset=$cpu targets="test_engine test_parallel test_checkpointing test_launch" chosen="-L quick"
+  fi
   [ "$preset" != "$cpu" ] || cmake_options="-DRECOLLECT_LEVELS=$levels"
-  build "$preset"
+  build "$preset" $targets
   # One more than there are cores: tests wait as well, for ranks and for time limits.
-  ctest --test-dir "build/$preset" --output-on-failure --timeout 1200 --parallel $(($(nproc) + 1)) || {
+  ctest --test-dir "build/$preset" $chosen --output-on-failure --timeout 1200 --parallel $(($(nproc) + 1)) || {
     status=$?
     name_failures "$preset" >&2
     exit $status

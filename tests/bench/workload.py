@@ -141,4 +141,5 @@ FORMULAS = {
     ("gpt2", "causal_lm"): Formula("6 N T + 12 L h s T", gpt2_flops),
     ("bert", "sequence_classification"): Formula("6 N T + 12 L h s T + 6 P b", bert_classifier_flops),
     ("llama", "causal_lm"): Formula("6 N T + 12 L H d s T", llama_flops),
+    ("qwen3", "causal_lm"): Formula("6 N T + 12 L H d s T", llama_flops),  # norms of heads are not products
 }
