@@ -6,15 +6,25 @@
 #include <fmt/format.h>
 
 #include "engine/core/dtype.h"
+#include "engine/ops/attention.h"
 
 namespace recollect {
 
 namespace {
 
+// On a GPU, which has memory of its own, attention that its library does not take runs as in fp32.
+bool runs_in_f32(const OpView& view, const DeviceModel& device) {
+  if (device.host_memory_bandwidth == 0) return false;
+  const std::string_view kind = view.op.def->name;
+  if (kind == "attention") return needs_own_attention(view, kAttentionInputs);
+  return kind == "attention_backward" && needs_own_attention(view, kAttentionBackwardInputs);
+}
+
 // FLOP/s of products by the dtype of their operands, and of attention.
 double product_rate(const OpView& view, const DeviceModel& device) {
   const DType dtype = view.in(0).dtype;
   if (view.op.def->unit != Unit::kAttention || dtype == DType::kF64) return gemm_rate(device, dtype);
+  if (runs_in_f32(view, device)) return device.attention_f32;
   return dtype == DType::kF16 || dtype == DType::kBF16 ? device.attention_bf16 : device.attention_f32;
 }
 
@@ -66,7 +76,9 @@ std::string key_of(std::string_view kind, DType dtype, bool draws) {
 // The rates of that kind for this op, or of the nearest that was measured: f16 runs as bf16 does, and what
 // draws random numbers nearly as what does not.
 const RateCurve* rates_of_kind(std::string_view kind, const OpView& view, const DeviceModel& device) {
-  const DType dtype = dtype_of(view), alike = dtype == DType::kF16 ? DType::kBF16 : dtype;
+  const DType own = dtype_of(view),
+              dtype = own != DType::kF64 && runs_in_f32(view, device) ? DType::kF32 : own;
+  const DType alike = dtype == DType::kF16 ? DType::kBF16 : dtype;
   for (const bool draws : {draws_numbers(view), false})
     for (const DType d : {dtype, alike})
       if (const auto found = device.kernels.find(key_of(kind, d, draws)); found != device.kernels.end())

@@ -143,6 +143,14 @@ struct AttentionShape {
   float cap;                       // of scores; 0: no cap
 };
 
+// Whether no library for GPUs computes it: capped scores, several sequences in a sample, and a window in padded samples, where
+// some queries would see no key. Our own kernels do, in fp32 without tensor cores.
+inline bool needs_own_attention(const OpView& view, const AttentionInputs& at) {
+  const AttentionShape shape(view, at);
+  return shape.cap != 0 || view.has_input(at.positions) ||
+         (shape.window < shape.length && view.has_input(at.lengths));
+}
+
 // The token that a token's sequence begins with; -1 for padding. `positions` are of its sample, or null.
 RECOLLECT_HOST_DEVICE inline int64_t segment_begin(const int32_t* positions, int64_t token) {
   if (!positions) return 0;

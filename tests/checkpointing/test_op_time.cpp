@@ -3,6 +3,7 @@
 
 #include "checkpointing/op_time.h"
 #include "checkpointing/residency_ops.h"
+#include "engine/ops/attention.h"
 #include "engine/ops/ops.h"
 #include "tests/checkpointing/small_graph.h"
 
@@ -90,9 +91,17 @@ TEST(OpTime, AttentionHasARateOfItsOwn) {
                                                {"first_head", int64_t{0}},
                                                {"all_heads", int64_t{2}}},
                                 .inputs = {qkv}});
-  const DeviceModel device{
+  DeviceModel device{
       .name = "by hand", .gemm_bf16 = 1, .attention_f32 = 2, .attention_bf16 = 100, .memory_bandwidth = 1e12};
-  EXPECT_DOUBLE_EQ(op_seconds(graph, graph.op(id), device), 2.0 * 2 * 8 * 3 * 4 / 100);
+  const double flops = 2.0 * 2 * 8 * 3 * 4;
+  EXPECT_DOUBLE_EQ(op_seconds(graph, graph.op(id), device), flops / 100);
+  // cuDNN takes no capped scores; our own kernel uses no tensor cores. On CPUs one kernel does both.
+  graph.op(id).attributes.set(kScoreCap, 30.0);
+  EXPECT_DOUBLE_EQ(op_seconds(graph, graph.op(id), device), flops / 100);
+  device.host_memory_bandwidth = 1;
+  EXPECT_DOUBLE_EQ(op_seconds(graph, graph.op(id), device), flops / 2);
+  device.kernels = {{"attention bf16", {{1, 50}}}, {"attention f32", {{1, 4}}}};
+  EXPECT_DOUBLE_EQ(op_seconds(graph, graph.op(id), device), flops / 4);
 }
 
 // What was measured of a kernel counts, at its amount of work; other kinds go by the device's numbers.

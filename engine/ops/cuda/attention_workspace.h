@@ -59,13 +59,11 @@ struct FusedAttentionWorkspace {
   }
 };
 
-// Whether cuDNN computes it. cuDNN does not take f32, capped scores, several sequences
-// in a sample, nor windows in padded samples, where some queries would see no key.
+// Whether cuDNN computes it, which does not take f32 either.
 inline bool is_fused(const OpView& view, const AttentionInputs& at) {
   const DType dtype = view.in(at.q).dtype;
   const AttentionShape shape(view, at);
-  return has_fused_attention() && !view.has_input(at.positions) && shape.cap == 0 &&
-         (shape.window >= shape.length || !view.has_input(at.lengths)) &&
+  return has_fused_attention() && !needs_own_attention(view, at) &&
          (dtype == DType::kBF16 || dtype == DType::kF16) && shape.whole_groups() &&
          shape.head_size % 8 == 0 && shape.head_size <= kLargestFusedHead && shape.length > 1;
 }
