@@ -1,3 +1,4 @@
+// The CPU device: arenas are ordinary memory, copies are memcpy, and streams are threads of this process.
 #include <cstring>
 
 #include "engine/runtime/device.h"

@@ -1,5 +1,5 @@
-// Where a program runs: its memory, copies between it and the host, and the streams that carry ops. One per
-// rank. On CPUs all of this is plain memory and threads.
+// A Device is the place where one rank's program runs: its memory, the copies between it and the host, and
+// the streams that execute ops. Each rank has exactly one. The CPU device uses ordinary memory and threads.
 #pragma once
 
 #include <cstddef>
@@ -19,28 +19,29 @@ class Device {
   virtual ~Device() = default;
   virtual std::string name() const = 0;  // "cpu", "cuda:0 (NVIDIA H200)"
 
-  // Zeroed memory of its own (kDevice), or of the host where its copies reach it at full speed (kHost). Error
-  // kDeviceMemory or kHostMemory where there is not so much.
+  // Reserves zeroed memory: the device's own (kDevice), or host memory that the device copies from and to at
+  // full speed (kHost). Throws Error kDeviceMemory or kHostMemory if there is not enough.
   virtual Arena reserve(MemorySpace space, std::size_t bytes) = 0;
 
-  // Whether the host reads and writes that arena by its addresses, from any thread.
+  // Returns true if the host may read and write that arena through its addresses, from any thread.
   virtual bool is_addressable(MemorySpace space) const { return space == MemorySpace::kHost; }
 
-  // Between ordinary host memory and an address of either arena; done on return.
+  // Copies between ordinary host memory and an address in either arena. The copy is complete on return.
   virtual void write(void* to, const void* from, std::size_t bytes) = 0;
   virtual void read(void* to, const void* from, std::size_t bytes) = 0;
 
   virtual std::unique_ptr<Streams> make_streams(StreamOps ops) = 0;
 
-  // Its own memory as its driver counts it at this moment, everybody's use included; nothing where memory is
-  // the host's.
+  // The device's memory as its driver reports it now, including what other processes use. Empty for a device
+  // that uses host memory.
   struct Memory {
     uint64_t free = 0, total = 0;
     uint64_t used() const { return total - free; }
   };
   virtual std::optional<Memory> memory() const { return {}; }
 
-  // Which device that is, in the same words for every rank that uses it; empty where memory is the host's.
+  // Identifies the physical device: the same text for every rank that uses it. Empty for a device that uses
+  // host memory.
   virtual std::string hardware() const { return {}; }
 };
 

@@ -1,5 +1,6 @@
-// The buffer that requests to files on the disk pass through: one value of a graph, in host memory, for all its ops that
-// write or read one, since they run one after the other on the disk's stream.
+// The disk ring is the staging buffer in host memory through which every disk read and write passes. It is
+// one value of the graph, shared by all disk ops: they run one after another on the disk's stream, so they
+// never use it at the same time.
 #pragma once
 
 #include <string_view>
@@ -10,7 +11,7 @@ namespace recollect {
 
 inline constexpr std::string_view kDiskRing = "disk/ring";
 
-// Adds it where the graph has none yet.
+// Returns the graph's ring value; adds it if the graph has none yet.
 ValueId disk_ring(Graph& graph);
 
 }  // namespace recollect

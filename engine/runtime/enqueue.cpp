@@ -24,7 +24,7 @@ void convert_elements(const Tensor& from, const Tensor& to) {
     else
       out[i] = static_cast<To>(in[i]);
   };
-  if (omp_get_max_threads() == 1) {  // OpenMP would allocate a team of one
+  if (omp_get_max_threads() == 1) {  // because OpenMP would allocate a team even for one thread
 #pragma omp simd
     for (int64_t i = 0; i < count; ++i) convert(i);
     return;

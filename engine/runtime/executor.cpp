@@ -16,7 +16,8 @@ bool all_finite(const Tensor& tensor) {
                      [](T x) { return std::isfinite(static_cast<double>(x)); });
 }
 
-// By op before `end`: does it make a persistent value, or what another one needs that does?
+// Returns, for each op before `end`, whether it makes a persistent value or a value that such an op needs.
+// One pass from the last op to the first finds them, since producers come before their readers.
 std::vector<char> ops_that_lead_on(const Graph& graph, OpId end) {
   std::vector<char> leads(end, 0), wanted(graph.values().size(), 0);
   for (OpId id = end - 1; id >= 0; --id) {
@@ -71,8 +72,9 @@ void Executor::bind() {
   }
 }
 
-// A kernel that tries what it does overwrites operands, perhaps when it has returned already: on its stream, which is waited
-// for. What other programs left in those that are shared is put back.
+// A kernel that autotunes overwrites its operands, possibly after prepare() has returned, on its stream; so
+// the stream is synchronised. The contents of shared operands, which other programs left there, are saved
+// before and restored afterwards.
 void Executor::prepare(OpId id, bool first_program) {
   const Op& op = program_.graph.op(id);
   const bool overwrites = program_.kernels[id]->overwrites_to_prepare(), keeps = overwrites && !first_program;
@@ -149,6 +151,8 @@ uint64_t Executor::offset_of(ValueId value, const Tensor& operand) const {
                                      : memory_.arena(space).offset_of(operand.data);
 }
 
+// Builds the ledger of the ops that have run. The offsets of blocks come from the kernels' operands
+// (measured) or from the layout (predicted); everything else is the same.
 MemoryLedger Executor::executed_ledger(const NameSet& held, Places places) const {
   const Graph& graph = program_.graph;
   const bool operands = places == Places::kOperands;
@@ -245,7 +249,7 @@ std::string Executor::find_non_finite(const RunState& state) {
     for (ValueId v : graph.op(id).inputs)
       if (v != kNone && graph.value(v).category != Category::kGradient) look(v);
     streams_->run(id, id + 1,
-                  state);  // to the end even when found: the other ranks take part in the same collectives
+                  state);  // continues after a find: the other ranks take part in the same collectives
     for (ValueId v : graph.op(id).outputs) look(v);
   }
   return first;

@@ -9,7 +9,7 @@ namespace recollect {
 
 namespace {
 
-// The nodes that together stand for all leaves from `begin` to `end`, and nothing else.
+// Calls f for the fewest nodes that together cover exactly the leaves from `begin` to `end`.
 template <typename F>
 void for_each_node_within(std::size_t begin, std::size_t end, F f) {
   for (++end; begin < end; begin /= 2, end /= 2) {
@@ -18,7 +18,7 @@ void for_each_node_within(std::size_t begin, std::size_t end, F f) {
   }
 }
 
-// Both leaves and all above them, each once.
+// Calls f for both leaves and all of their ancestors, each once.
 template <typename F>
 void for_each_node_above(std::size_t begin, std::size_t end, F f) {
   for (; begin > 0; begin /= 2, end /= 2) {
@@ -66,7 +66,10 @@ void FirstFit::add(Ranges& ranges, Range range) {
   }
 }
 
-// Whoever lives at the same time is at a node that holds one of our leaves, or below one that we hold whole.
+// A block that is live at the same time as ours is recorded either at an ancestor of one of our two end
+// leaves, where it covers the whole node (throughout_), or at or below a node that we cover (sometime_). The
+// offset rises past every range that it meets, until a pass over all lists meets none. The ranges of a list
+// are sorted, so each is visited once.
 uint64_t FirstFit::lowest(std::size_t begin, std::size_t end, uint64_t bytes) {
   taken_.clear();
   const auto look_at = [&](const Ranges& ranges) {
@@ -88,6 +91,8 @@ uint64_t FirstFit::lowest(std::size_t begin, std::size_t end, uint64_t bytes) {
   return offset;
 }
 
+// Records the range at the nodes that the block covers, and as taken at some moment at all of their
+// ancestors.
 void FirstFit::take(std::size_t begin, std::size_t end, Range range) {
   for_each_node_above(begin, end, [&](std::size_t node) { add(sometime_[node], range); });
   for_each_node_within(begin, end, [&](std::size_t node) {

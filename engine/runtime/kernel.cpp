@@ -1,4 +1,5 @@
-// A kernel owns a copy of what it needs of its op: graphs are edited and moved after kernels are made.
+// KernelTable, and kernels that are a plain function. A kernel owns a copy of the attributes that it needs,
+// because graphs are edited and moved after kernels are made.
 #include "engine/runtime/kernel.h"
 
 #include <utility>

@@ -1,3 +1,6 @@
+// Places values in four steps: persistent values side by side; outputs over inputs that die (share_storage);
+// transient blocks by first fit (place_best); pooled blocks as a run-time allocator would place them
+// (place_pooled).
 #include "engine/runtime/layout.h"
 
 #include <algorithm>
@@ -20,8 +23,8 @@ namespace recollect {
 namespace {
 
 struct Use {
-  std::vector<OpId> last;        // by value: the last op that touches it; kNone if none does
-  std::vector<char> one_stream;  // by value: all its ops run on the compute stream
+  std::vector<OpId> last;        // by value: the last op that uses it; kNone if none does
+  std::vector<char> one_stream;  // by value: 1 if all ops that use it run on the compute stream
 };
 
 Use find_uses(const Graph& graph) {
@@ -38,7 +41,9 @@ Use find_uses(const Graph& graph) {
   return use;
 }
 
-// An output takes over the storage of an input that the op kind allows, of equal size, that dies there.
+// An output reuses the storage of an input if the op kind allows it, both have the same size, and the op is
+// the input's last use. All ops of both must run on the compute stream: program order then proves that the
+// input is dead.
 std::vector<ValueId> share_storage(const Graph& graph, const Use& use) {
   std::vector<ValueId> storage(graph.values().size());
   std::iota(storage.begin(), storage.end(), 0);
@@ -65,8 +70,10 @@ std::vector<ValueId> share_storage(const Graph& graph, const Use& use) {
   return storage;
 }
 
-// Persistent values of a space by category, inputs last, which alone depend on the batch; there the groups in
-// their order, then all other values in theirs. The disk's buffer begins where the disk wants it.
+// Places the persistent values of a space one after another, by category. Inputs come last, because only they
+// depend on the batch. Within a category the groups come first, in their order, then all other values in
+// theirs. The disk ring begins at a multiple of the disk's block size. Adds the sizes to `row` and returns
+// the end.
 uint64_t place_persistent(const Graph& graph, MemorySpace space, Layout& layout, MemoryLedger::Row& row) {
   std::vector<ValueId> order;
   for (ValueId v = 0; v < static_cast<ValueId>(graph.values().size()); ++v)
@@ -93,8 +100,8 @@ uint64_t place_persistent(const Graph& graph, MemorySpace space, Layout& layout,
   return offset;
 }
 
-// Greedy: blocks in the given order, each at the lowest offset free during its life. Returns the height
-// reached.
+// Greedy: takes the blocks in the given order and puts each at the lowest offset that is free during its
+// lifetime. Returns the height reached, in bytes.
 uint64_t place(std::vector<Block>& blocks, const std::vector<int>& order) {
   std::vector<int64_t> moments;
   for (int index : order) {
@@ -111,7 +118,8 @@ uint64_t place(std::vector<Block>& blocks, const std::vector<int>& order) {
   return height;
 }
 
-// Large blocks first, or long lives first: neither is always best, so take the lower.
+// Places the blocks of a space largest first and then longest-lived first, and keeps the lower result.
+// Neither order is always better.
 uint64_t place_best(std::vector<Block>& blocks, MemorySpace space) {
   std::vector<int> by_size;
   for (std::size_t i = 0; i < blocks.size(); ++i)
@@ -129,10 +137,11 @@ uint64_t place_best(std::vector<Block>& blocks, MemorySpace space) {
   return std::min(size_height, life_height);
 }
 
-// Blocks that are held now, and the gaps between them.
+// A best-fit allocator: the blocks held now, and the gaps between them.
 class Pool {
  public:
-  // The smallest gap that holds it, the lowest of those; the pool's end where there is none.
+  // Takes the smallest gap that is large enough, the lowest of equal ones, or the pool's end if there is
+  // none.
   uint64_t take(uint64_t bytes) {
     uint64_t offset = end();
     if (const auto gap = gaps_.lower_bound({bytes, 0}); gap != gaps_.end()) {
@@ -145,7 +154,7 @@ class Pool {
     return offset;
   }
 
-  // Leaves a gap, joined with the free neighbours.
+  // Frees the block and joins its gap with free neighbours.
   void give_back(uint64_t offset) {
     const auto block = held_.find(offset);
     const uint64_t before = block == held_.begin() ? 0 : std::prev(block)->second;
@@ -168,8 +177,8 @@ class Pool {
   std::set<std::pair<uint64_t, uint64_t>> gaps_;  // size, begin
 };
 
-// What an allocator that knows nothing of the future does: each block takes its place when it begins and
-// leaves it when it ends. Returns the pool's size.
+// Simulates an allocator that does not know the future: it allocates each block when its lifetime begins and
+// frees it when it ends. Returns the pool's size in bytes.
 uint64_t place_pooled(std::vector<Block>& blocks) {
   std::vector<int> arrivals, departures;
   for (std::size_t i = 0; i < blocks.size(); ++i)
@@ -191,12 +200,12 @@ uint64_t place_pooled(std::vector<Block>& blocks) {
   return size;
 }
 
-// Offsets are sums of these.
+// Checks that no offset can overflow: every offset is a sum of some of these sizes.
 void check_sum(const std::vector<Block>& blocks, uint64_t sum) {
   for (const Block& block : blocks) sum = checked_sum(sum, block.bytes, "the size of all values of a step");
 }
 
-// The transient part of a layout.
+// The transient part of a layout: placed blocks, and the height of the region in each space.
 struct Places {
   TransientBlocks transient;
   std::array<uint64_t, kMemorySpaceCount> heights{};  // by space
@@ -217,8 +226,8 @@ Places place_all(TransientBlocks found) {
   return places;
 }
 
-// The places that the larger program's blocks have: lives are the same, but a workspace may be larger, since products of
-// fewer rows may keep more at hand.
+// Gives the blocks the offsets that they have in the larger program. Lifetimes are the same, but a workspace
+// may be larger here, because a product of fewer rows can ask for more.
 Places place_as(const Graph& graph, const Layout& larger, TransientBlocks found) {
   Places places{.transient = std::move(found)};
   const auto take = [&](int index, uint64_t offset) {
@@ -235,7 +244,7 @@ Places place_as(const Graph& graph, const Layout& larger, TransientBlocks found)
   return places;
 }
 
-// Whether no two that live at a time share a byte.
+// Returns true if no two blocks that are live at the same time share a byte.
 bool are_apart(const std::vector<Block>& blocks) {
   for (std::size_t i = 0; i < blocks.size(); ++i)
     for (std::size_t j = 0; j < i; ++j) {
@@ -280,7 +289,8 @@ Layout make_layout(const Graph& graph, const Schedule& schedule, const std::vect
   TransientBlocks found = find_blocks(graph, spans, layout.storage, workspaces);
   check_sum(found.blocks, layout.ledger.persistent_bytes);
   Places places = place_all(std::move(found));
-  // Of a few rows there may be fewer ops: into so many pieces a product cannot be cut.
+  // A program of few rows may have fewer ops, because a product of few rows is cut into fewer pieces. Its
+  // layout then cannot follow the larger one.
   const bool same_ops = larger && larger->storage.size() == layout.storage.size() &&
                         larger->workspace_offsets.size() == layout.workspace_offsets.size();
   if (same_ops && exceeds(places, *larger)) {
@@ -298,7 +308,7 @@ Layout make_layout(const Graph& graph, const Schedule& schedule, const std::vect
   layout.ledger.disk_bytes = places.height(MemorySpace::kDisk);
   find_peaks(graph, persistent, places.blocks(), layout.ledger);
 
-  // Transient values stand above the persistent ones of their space.
+  // Transient values lie after the persistent values of their space.
   const auto address = [&](int index) {
     const Block& block = places.blocks()[static_cast<std::size_t>(index)];
     return layout.transient_begin[static_cast<std::size_t>(block.space)] + block.offset;

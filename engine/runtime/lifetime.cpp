@@ -11,10 +11,11 @@ namespace recollect {
 
 namespace {
 
-// How far the pooled blocks reach, and how many of their bytes are in use at once at the most.
+// Measures the pool: how far its blocks reach, and the most bytes in use at once.
 void measure_pool(const std::vector<Block>& blocks, MemoryLedger& ledger) {
   uint64_t bottom = ~uint64_t{0}, top = 0;
-  std::vector<std::pair<int64_t, int64_t>> changes;  // tick, bytes; what ends comes before what begins
+  // Tick and signed bytes. At equal ticks, what ends sorts before what begins.
+  std::vector<std::pair<int64_t, int64_t>> changes;
   for (const Block& block : blocks) {
     if (!block.pooled) continue;
     bottom = std::min(bottom, block.offset);
@@ -125,8 +126,8 @@ void find_peaks(const Graph& graph, const MemoryLedger::Row& persistent, const s
 
 namespace {
 
-// Blocks by and by, in the order in which they begin. Those that live at once lie apart, so that a new one is
-// compared with its neighbours alone.
+// Merges blocks that took over each other's storage, and detects overlaps. Blocks are added in the order in
+// which they begin. Live blocks never overlap, so a new block is compared with its neighbours only.
 class Merging {
  public:
   void add(const Block& block) {
@@ -141,7 +142,7 @@ class Merging {
       Block& other = merged_[index];
       require(other.offset == block.offset && other.bytes == block.bytes && other.end == block.begin,
               "two live values overlap in memory");
-      other.end = block.end;  // taken over
+      other.end = block.end;  // `block` has taken over the storage
     } else {
       live.emplace(block.offset, index);
       merged_.push_back(block);
@@ -162,7 +163,7 @@ class Merging {
 
   std::vector<Block> merged_;
   std::map<uint64_t, std::size_t> live_[kMemorySpaceCount];  // by offset
-  using End = std::pair<int64_t, std::size_t>;               // of a block that was taken over later, not true
+  using End = std::pair<int64_t, std::size_t>;               // outdated if the storage was taken over later
   std::priority_queue<End, std::vector<End>, std::greater<End>> ends_;
 };
 

@@ -15,7 +15,7 @@ MemoryProfile memory_profile(const Program& program) {
   }
   const TransientBlocks found =
       find_blocks(graph, op_spans(graph, program.schedule), program.layout.storage, program.workspaces);
-  // Changes of one tick, space and category are one; those that cancel out are none.
+  // Changes of the same tick, space and category become one; those that cancel out are dropped.
   std::map<std::tuple<int64_t, MemorySpace, Category>, int64_t> sums;
   for (const MemoryChange& change : list_changes(found.blocks, graph.ops().size()))
     sums[{change.tick, change.space, change.category}] += change.bytes;

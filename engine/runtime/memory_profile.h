@@ -1,6 +1,6 @@
-// What a program holds at every moment of a step, by category and memory space: the whole of the curve whose
-// peaks are in the ledger. Moments are ticks of the compute stream's clock (schedule.h), so that the curve
-// can be laid over any timeline, a measured or a simulated one.
+// The memory profile lists what a program holds at every moment of a step, by category and memory space. It
+// is the curve whose peaks are in the ledger. Moments are ticks of the compute stream's clock (schedule.h),
+// so the curve can be drawn over a measured or a simulated timeline.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@ namespace recollect {
 
 struct MemoryProfile {
   std::array<MemoryLedger::Row, kMemorySpaceCount> persistent{};  // held at every tick
-  std::vector<MemoryChange> changes;                              // of all the rest, by tick
+  std::vector<MemoryChange> changes;                              // all other values, by tick
   bool operator==(const MemoryProfile&) const = default;
 };
 

@@ -13,7 +13,8 @@ namespace recollect {
 
 namespace {
 
-// OpenMP ends the process that it gets no threads for, so somebody else asks first.
+// OpenMP ends the process if it cannot get its threads, so this tries first whether the system provides as
+// many.
 bool may_have_threads(int count) {
   std::mutex mutex;
   std::vector<std::thread> threads;

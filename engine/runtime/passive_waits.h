@@ -1,8 +1,9 @@
-// Makes OpenMP's threads sleep where they wait for each other, while the program runs; what they compute stays the same.
+// Makes waiting OpenMP threads sleep instead of spin while the program runs. Results do not change.
 //
-// GNU's OpenMP spins for milliseconds before it sleeps, and how long is fixed once it is loaded. It hardly spins, though, as
-// long as it manages more threads than there are cores. So a team of threads that have nothing to do is kept beside the
-// others. Other implementations of OpenMP take no notice.
+// GNU's OpenMP spins for milliseconds before a waiting thread sleeps, and the spin count is fixed when the
+// library is loaded. It hardly spins, however, while it manages more threads than there are cores.
+// PassiveWaits therefore keeps a second team of idle threads alive. Other implementations of OpenMP are not
+// affected.
 #pragma once
 
 #include <condition_variable>
@@ -11,11 +12,12 @@
 
 namespace recollect {
 
-// Spins before OpenMP's threads sleep that cost an idle machine nothing and a busy one little: a value of GOMP_SPINCOUNT for
-// programs that are yet to start (tests/bench/README.md).
+// A value of GOMP_SPINCOUNT for programs that are yet to start: so few spins cost an idle machine nothing and
+// a busy one little (tests/bench/README.md).
 inline constexpr const char* kShortSpins = "2000";
 
-// Whether the environment says how OpenMP waits, other than in kShortSpins: then it stays so.
+// Returns true if the environment sets how OpenMP waits, other than by kShortSpins. That choice is left
+// alone.
 bool waits_are_chosen();
 
 class PassiveWaits {
@@ -25,8 +27,8 @@ class PassiveWaits {
   PassiveWaits(const PassiveWaits&) = delete;
   PassiveWaits& operator=(const PassiveWaits&) = delete;
 
-  // `team`: threads of a team of this process that computes. False where the system gives no threads for it: then all is
-  // as it was.
+  // `team`: the number of threads in this process's computing team. Returns false, and changes nothing, if
+  // the system cannot provide the threads.
   bool begin(int team);
   void end();
   bool are_on() const { return holder_.joinable(); }
@@ -37,7 +39,7 @@ class PassiveWaits {
   std::mutex mutex_;
   std::condition_variable wake_;
   bool ending_ = false;
-  std::thread holder_;  // the team's first thread: the team lives as long as it does
+  std::thread holder_;  // the first thread of the idle team, which lives as long as this thread
 };
 
 }  // namespace recollect

@@ -1,5 +1,5 @@
-// Host memory that a device copies from and to at full speed; or plain memory, and slower copies, where the system pins
-// no more and nobody insists.
+// Pinned host memory, which a device copies from and to at full speed. If the system cannot pin it and
+// pinning is not required, plain memory is used and copies are slower.
 #pragma once
 
 #include <cstddef>
@@ -11,12 +11,13 @@
 namespace recollect {
 
 struct PinnedMemoryCalls {
-  // So many bytes, pinned; null where there are none, and why.
+  // Reserves pinned memory. Returns null if that fails and stores the reason in `why`.
   std::function<std::byte*(std::size_t bytes, std::string& why)> reserve;
   Arena::Release release;
 };
 
-// Zeroed. Error kHostMemory where it is `required` and cannot be pinned; else a warning.
+// Returns zeroed memory. If it cannot be pinned, throws Error kHostMemory when `required`, else prints a
+// warning.
 Arena reserve_pinned(std::size_t bytes, bool required, const PinnedMemoryCalls& calls);
 
 }  // namespace recollect

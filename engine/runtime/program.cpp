@@ -14,7 +14,8 @@ void append_bytes(std::string& text, const T& value) {
   text.append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
-// Equal for ops whose kernels are made of the same things.
+// A key that is equal for ops whose kernels are made from the same data: kind, stream, attributes, shapes,
+// dtypes.
 std::string signature(const OpView& view) {
   std::string text = view.op.def->name;
   append_bytes(text, view.op.stream);

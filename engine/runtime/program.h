@@ -1,6 +1,6 @@
-// A training step, ready to run: the graph, the waits between its streams, a kernel for every op, and an
-// address for every value. Made once per model, batch shape and parallel layout; nothing in it changes
-// afterwards.
+// A Program is a training step, ready to run: the graph, the waits between its streams, a kernel for every
+// op, and an address for every value. It is compiled once per model, batch shape and parallel layout and does
+// not change afterwards.
 #pragma once
 
 #include <memory>
@@ -23,13 +23,13 @@ struct Program {
   const MemoryLedger& predicted() const { return layout.ledger; }
 };
 
-// Reserves no memory for values; kernels may prepare themselves. `larger`: as make_layout()'s.
+// Reserves no memory for values; kernels may prepare themselves. `larger`: see make_layout().
 Program compile(Graph graph, const KernelTable& kernels, const Layout* larger = nullptr);
 
-// By op, the bytes that its kernel asks for. One of each kind and shape is made, to ask it.
+// Returns the workspace bytes of each op's kernel. Only one kernel of each kind and shape is made to ask it.
 std::vector<uint64_t> workspaces_of(const Graph& graph, const KernelTable& kernels);
 
-// The same program to predict with, not to run: without its kernels.
+// Compiles the same program without its kernels. It predicts memory and time but cannot run.
 Program compile_without_kernels(Graph graph, const KernelTable& kernels, const Layout* larger = nullptr);
 
 }  // namespace recollect

@@ -1,7 +1,8 @@
-// The memory of a model, apart from the programs that run in it. Parameters, gradients and whatever else
-// persists lie at the same place for all its programs: each goes on with what the last one left there. Behind
-// them is one region for everything else. It is as large as the neediest program wants it, and belongs to the
-// program that runs; what another one had there, inputs included, is gone then. Reserved once.
+// ProgramMemory is the memory of one model, shared by all of its programs. Parameters, gradients and the
+// other persistent values have the same address in every program, so each program continues with what the
+// last one left. After them comes one transient region for everything else, as large as the most demanding
+// program needs. It belongs to the program that runs: what another program had there, inputs included, is
+// lost. All memory is reserved once.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +20,14 @@
 
 namespace recollect {
 
-// What lies at the same place in every program of a model: all that persists but its inputs and the disk's buffer, which
-// only some programs have.
+// Returns true if the value lies at the same place in every program of a model: all persistent values do,
+// except inputs and the disk ring, which only some programs have.
 bool is_shared(const Value& value);
 
-// Of shared values.
+// Names of shared values.
 using NameSet = std::set<std::string, std::less<>>;
 
-// A shared value wherever it is: in an arena, or in the file of what persists on the disk, where it has no address.
+// A shared value in an arena, or in the file of persistent values on the disk, where it has no address.
 struct SharedTensor {
   Shape shape = {};
   DType dtype = DType::kF32;
@@ -42,36 +43,37 @@ struct SharedTensor {
 
 class ProgramMemory {
  public:
-  // For these programs of one model, for those whose ledger is `later`, and all others that need no more. `device`
-  // must outlive the memory, and so must `states`, which is open where something persists on the disk. Error kInternal
-  // where what they share differs.
+  // Reserves memory for `programs`, all of one model, for those whose ledger is `later`, and for any other
+  // that needs no more. `device` and `states` must outlive the memory. `states` is open if some persistent
+  // values are on the disk. Throws Error kInternal if the programs' shared values differ.
   ProgramMemory(Device& device, const std::vector<const Program*>& programs, const MemoryLedger& later = {},
                 DiskStore* states = nullptr);
   ProgramMemory(const ProgramMemory&) = delete;
   ProgramMemory& operator=(const ProgramMemory&) = delete;
 
-  // Error kInternal, naming the first difference, where the program's shared values are not these; and where
-  // it needs more than was reserved.
+  // Throws Error kInternal, naming the first difference, if the program's shared values differ from these, or
+  // if it needs more memory than was reserved.
   void check_fits(const Program& program) const;
-  // The same for a program that will run here. Whether it is the first.
+  // Checks the same for a program that will run here. Returns true for the first one.
   bool admit(const Program& program);
 
-  Tensor tensor(
-      std::string_view shared_value) const;  // Error kInternal where there is none of that name in an arena
-  SharedTensor shared(std::string_view value) const;  // Error kInternal where there is none of that name
-  // Between host memory and an address in the arenas: all of the tensor, or `bytes` of it from `offset` on.
+  Tensor tensor(std::string_view shared_value) const;  // throws Error kInternal if no arena holds that name
+  SharedTensor shared(std::string_view value) const;   // throws Error kInternal if there is no such name
+  // Copies between host memory and a tensor in the arenas: all of it, or `bytes` from `offset` on.
   void write(const Tensor& to, const void* from) const { write(to, from, 0, to.bytes()); }
   void write(const Tensor& to, const void* from, std::size_t offset, std::size_t bytes) const;
   void read(void* to, const Tensor& from) const { read(to, from, 0, from.bytes()); }
   void read(void* to, const Tensor& from, std::size_t offset, std::size_t bytes) const;
-  // Likewise, between two runs: of what is on the disk nothing then travels. Error kStorage. What follows from such
-  // values, and is made once, is to be made anew after a write.
+  // The same for a shared value, which may be on the disk. Call them only between runs, when no disk transfer
+  // is in progress. They throw Error kStorage. Values that are computed once from such a value must be
+  // computed again after a write.
   void write(const SharedTensor& to, const void* from, std::size_t offset, std::size_t bytes) const;
   void read(void* to, const SharedTensor& from, std::size_t offset, std::size_t bytes) const;
-  // Where the host writes it by address, which counts as a write; null where it cannot.
+  // Returns the address at which the host can write the value, or null if it cannot. The call counts as a
+  // write.
   std::byte* writable(const SharedTensor& to) const;
 
-  // Whether such a value was written since the last call, or this is the first one.
+  // Returns true if a shared value was written since the last call, or if this is the first call.
   bool take_news() { return std::exchange(news_, false); }
 
   const Arena& arena(MemorySpace space) const;  // kDevice or kHost
@@ -86,7 +88,7 @@ class ProgramMemory {
     Category category = Category::kParameter;
     MemorySpace space = MemorySpace::kDevice;
     uint64_t offset = 0;
-    std::string group;  // empty where it has none
+    std::string group;  // empty if it belongs to none
     bool operator==(const Shared&) const = default;
     std::string to_string() const;
   };
@@ -101,7 +103,7 @@ class ProgramMemory {
   Arena device_arena_, host_arena_;
   uint64_t disk_bytes_, disk_state_bytes_;
   DiskStore* states_;
-  uint64_t ring_offset_ = 0;  // of the disk's buffer, where states are there
+  uint64_t ring_offset_ = 0;  // of the disk ring; only with states_
   bool admitted_ = false;
   mutable bool news_ = true;
 };

@@ -10,10 +10,10 @@ namespace recollect {
 
 namespace {
 
-constexpr uint64_t kHeader = 8, kGranule = 16, kLeast = 32;  // of a block that the C library's heap gives
-constexpr uint64_t kTreeNode = 32;                           // what a std::map adds to what it holds
-// Bytes for each op, as measured with programs of hundreds of lengths: of its kernel, the model's and the plan's part in it;
-// and of what executor and streams note of it, beside its operands.
+constexpr uint64_t kHeader = 8, kGranule = 16, kLeast = 32;  // block sizes of the C library's heap
+constexpr uint64_t kTreeNode = 32;                           // what a std::map adds to each element
+// Bytes per op, measured with programs of hundreds of lengths. kPlanned: its kernel, and its share of the
+// model and the plan. kNoted: what executor and streams store for it, besides its operands.
 constexpr uint64_t kPlanned = 320, kNoted = 208;
 
 uint64_t block(uint64_t bytes) {

@@ -7,7 +7,7 @@ namespace recollect {
 
 namespace {
 
-using PerStream = std::array<OpId, kStreamCount>;  // the latest op of each stream; kNone where there is none
+using PerStream = std::array<OpId, kStreamCount>;  // the latest op of each stream; kNone if there is none
 
 constexpr PerStream kNobody = [] {
   PerStream nobody{};
@@ -25,7 +25,8 @@ struct Access {
   PerStream readers = kNobody;
 };
 
-// The latest op of each stream that `op` must come after.
+// Returns the latest op of each stream that must be done before `op`: writers of what it reads, readers and
+// writers of what it overwrites.
 PerStream dependencies(const Op& op, const std::vector<Access>& accesses) {
   PerStream needed = kNobody;
   for (const auto* list : {&op.inputs, &op.after})
@@ -43,12 +44,15 @@ PerStream dependencies(const Op& op, const std::vector<Access>& accesses) {
 
 }  // namespace
 
+// Goes through the ops in program order. Since a stream runs in order, an op waits only for the latest op of
+// each other stream that it depends on, and not at all if its own stream has already waited for that op or a
+// later one.
 Schedule make_schedule(const Graph& graph) {
   Schedule schedule;
   schedule.waits.resize(graph.ops().size());
   schedule.waited_for.assign(graph.ops().size(), 0);
   std::vector<Access> accesses(graph.values().size());
-  std::array<PerStream, kStreamCount> seen{};  // what each stream has already waited for
+  std::array<PerStream, kStreamCount> seen{};  // by stream: what it has already waited for
   seen.fill(kNobody);
   for (OpId id : graph.op_ids()) {
     const Op& op = graph.op(id);
@@ -84,8 +88,8 @@ std::vector<Span> op_spans(const Graph& graph, const Schedule& schedule) {
     }
     spans[id].begin = begin;
   }
-  // Backwards: an op has ended once a compute op waits for it, or for a later op of its stream, or for an op
-  // of another stream that does.
+  // Backwards: an op has certainly ended once a compute op waits for it, for a later op of its stream, or for
+  // an op of another stream that itself waits for one of these.
   std::array<int64_t, kStreamCount> ended{};
   ended.fill(kForever);
   std::vector<int64_t> waited_by(count, kForever);

@@ -8,6 +8,7 @@ namespace recollect {
 
 namespace {
 
+// A hash of the op names, which identifies a graph's list of ops.
 std::size_t number_of_ops(const Graph& graph) {
   std::size_t number = graph.ops().size();
   for (const Op& op : graph.ops()) number = number * 31 + std::hash<std::string>()(op.name);
@@ -61,8 +62,8 @@ void StepRecorder::end_run() {
   run_ = nullptr;
 }
 
-// The device's clock is fitted to the host's at the end of the run: its beginning came later by what a launch
-// takes.
+// Maps device times to the host's clock: the ends of the run coincide, and the device began later than the
+// host by the time of a launch.
 void StepRecorder::take(const RunTimes& times) {
   const auto nanoseconds = [](double seconds) { return static_cast<int64_t>(1e9 * seconds); };
   const int64_t begin = std::max(run_->begin, run_->end - nanoseconds(times.seconds));

@@ -30,7 +30,7 @@ StepTimeline::Run* StepTimeline::find(int64_t micro_batch) {
 
 namespace {
 
-// Of what `of` says of each step.
+// The median over all steps of what `of` returns for each.
 template <typename Of>
 int64_t median(const std::vector<StepTimeline>& steps, const Of& of) {
   std::vector<int64_t> all;

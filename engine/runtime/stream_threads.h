@@ -1,5 +1,6 @@
-// The threads of a device whose streams are threads: one for every stream but the compute stream, which is the calling
-// thread. Started when a program first needs them, and shared by all programs, of which one runs at a time.
+// The threads of a device whose streams are threads: one for every stream except the compute stream, which is
+// the calling thread. A thread starts when a program first needs it. All programs share the threads; one
+// program runs at a time.
 #pragma once
 
 #include <array>
@@ -12,7 +13,7 @@
 
 namespace recollect {
 
-// By stream: whether it takes part. Of the compute stream it is never asked.
+// By stream: true if it takes part. The entry of the compute stream is never read.
 using StreamSet = std::array<bool, kStreamCount>;
 
 class StreamThreads {
@@ -20,7 +21,7 @@ class StreamThreads {
   class Job {
    public:
     virtual ~Job() = default;
-    virtual void run_stream(StreamId stream) = 0;  // on the stream's thread; throws nothing
+    virtual void run_stream(StreamId stream) = 0;  // called on the stream's thread; must not throw
   };
 
   StreamThreads() = default;
@@ -28,9 +29,9 @@ class StreamThreads {
   StreamThreads(const StreamThreads&) = delete;
   StreamThreads& operator=(const StreamThreads&) = delete;
 
-  // Starts the threads that are not there yet.
+  // Starts the threads of `streams` that do not run yet.
   void need(const StreamSet& streams);
-  // Wakes those of `streams`, each to do its part of the job; finish() waits for all of them.
+  // Wakes the threads of `streams`; each does its part of the job. finish() waits for all of them.
   void begin(const StreamSet& streams, Job& job);
   void finish();
 
@@ -40,7 +41,7 @@ class StreamThreads {
   std::mutex mutex_;
   std::condition_variable wake_, idle_;
   std::array<std::thread, kStreamCount> threads_;
-  std::array<Job*, kStreamCount> jobs_{};  // by stream: what its thread is to do; null when that is done
+  std::array<Job*, kStreamCount> jobs_{};  // by stream: the job of its thread; null when it is done
   int busy_ = 0;
   bool stopping_ = false;
 };

@@ -30,8 +30,8 @@ void WaitTimes::waited(OpId waiter, OpId before, double start, double end, bool 
     expose(before, start, end);
 }
 
-// The compute stream stood from `start` to `end`, for op `before`. Whatever of that time the op's own stream
-// had stood for another one is the other's doing, and so on.
+// The compute stream waited from `start` to `end` for op `before`. For the part of that time in which the
+// op's own stream waited for a third stream, the third stream is charged, and so on.
 void WaitTimes::expose(OpId before, double start, double end) {
   double& seconds = exposed_[stream_of(before)];
   const HeldUp& cause = began_after_[before];

@@ -1,6 +1,6 @@
-// How long streams stood waiting for each other, and whose doing it was. Times are seconds on any clock that
-// all streams share. Each stream reports its own ops, in order; what one stream writes, another reads only
-// after waiting for it.
+// WaitTimes sums up how long streams waited for each other, and which stream caused each wait. Times are
+// seconds on any clock that all streams share. Each stream reports its own ops, in order. A stream reads what
+// another one wrote only after waiting for it, so no lock is needed.
 #pragma once
 
 #include <array>
@@ -18,27 +18,28 @@ class WaitTimes {
   explicit WaitTimes(std::vector<StreamId> streams);  // by op
 
   void begin_run();
-  // The stream of `waiter` stood from `start` to `end` for the op `before`, of another stream. What does not
-  // count is remembered as a cause, but not summed.
+  // The stream of `waiter` waited from `start` to `end` for op `before` of another stream. If `counts` is
+  // false, the wait is remembered as a possible cause of other waits, but not summed.
   void waited(OpId waiter, OpId before, double start, double end, bool counts);
-  // Op `id` begins: all its waits are reported.
+  // Op `id` begins; all its waits have been reported.
   void begins(OpId id) { began_after_[id] = held_up_[stream_of(id)]; }
-  // The end of the run was this much later than that of the compute stream.
+  // The run ended so many seconds after the compute stream.
   void joined(double seconds) { join_ += seconds; }
-  // The compute stream stood for that stream though nobody saw for which op.
+  // The compute stream waited for that stream, and it is not known for which op.
   void add_exposed(StreamId stream, double seconds) { exposed_[static_cast<int>(stream)] += seconds; }
 
-  // Seconds that each op's stream has spent waiting for other streams on its behalf, summed over runs.
+  // Seconds that each op's stream waited for other streams before it could run the op, summed over runs.
   std::span<const double> by_op() const { return by_op_; }
-  // Of those, what the compute stream waited because another one was not ready, which is the one that was
-  // really late: a copy that could not begin because of the disk is the disk's doing. And for all of them at
-  // the end of runs. Together they are the compute stream's idle time.
+  // exposed() is the time that the compute stream was idle because of that stream. It is charged to the
+  // stream that was really late: if a copy started late because of the disk, the disk is charged. join() is
+  // the time at the end of runs in which the compute stream waited for all others. Together they are the
+  // compute stream's idle time.
   double exposed(StreamId stream) const { return exposed_[static_cast<int>(stream)]; }
   double join() const { return join_; }
   double total_exposed() const;
 
  private:
-  // The last time that a stream had to wait in this run: until when, and for which op.
+  // The last wait of a stream in this run: when it ended, and for which op.
   struct HeldUp {
     double until = -std::numeric_limits<double>::infinity();
     OpId by = kNone;
@@ -49,7 +50,7 @@ class WaitTimes {
 
   std::vector<StreamId> streams_;               // by op
   std::vector<double> by_op_;                   // written by the op's own stream
-  std::vector<HeldUp> began_after_;             // by op: what its stream had last waited for when it began
+  std::vector<HeldUp> began_after_;             // by op: the last wait of its stream before it began
   std::array<HeldUp, kStreamCount> held_up_{};  // each written by its own stream
   std::array<double, kStreamCount> exposed_{};  // written by the compute stream
   double join_ = 0;

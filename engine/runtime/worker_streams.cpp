@@ -13,7 +13,7 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Of the calling thread.
+// Processor time of the calling thread, in seconds.
 double processor_now() {
   timespec time{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
@@ -52,8 +52,8 @@ void WorkerStreams::run_stream(StreamId stream) {
   if (state_->training) processor_seconds_[static_cast<std::size_t>(stream)] += processor_now() - before;
 }
 
-// After a failure every stream still goes through its ops, marking them done without running them, so that
-// nobody waits for ever.
+// After a failure every stream still goes through its ops and marks them done without running them, so that
+// no stream waits forever.
 void WorkerStreams::run_ops(StreamId stream) {
   for (OpId id = begin_; id < end_; ++id) {
     if (ops_.graph.op(id).stream != stream) continue;
@@ -71,8 +71,9 @@ void WorkerStreams::run_ops(StreamId stream) {
       done_[id].store(run_, std::memory_order_release);
       continue;
     }
-    // notify_all() first asks whether anybody sleeps: it must not ask before a sleeper could see the store, which stands
-    // behind all that the op has written.
+    // notify_all() first checks whether a thread sleeps. It must not check before a sleeper can see the
+    // store, so the store is sequentially consistent. The store also publishes everything that the op has
+    // written.
     done_[id].store(run_, std::memory_order_seq_cst);
     done_[id].notify_all();
   }
@@ -91,7 +92,7 @@ void WorkerStreams::wait_for(OpId before, OpId waiter, bool counts) {
 
 void WorkerStreams::fail(std::exception_ptr error) {
   std::lock_guard lock(mutex_);
-  if (!error_) error_ = std::move(error);  // the first failure is the cause; later ones are its echo
+  if (!error_) error_ = std::move(error);  // the first failure is the cause; later ones follow from it
   failed_.store(true, std::memory_order_release);
 }
 

@@ -1,5 +1,5 @@
 // Streams that are threads. The compute stream is the calling thread; every other stream that the program
-// uses has a thread of its own, so a wait that is missing from the schedule is a data race that
+// uses has its own thread. A wait that is missing from the schedule is therefore a data race that
 // ThreadSanitizer can see.
 #pragma once
 
@@ -31,16 +31,16 @@ class WorkerStreams final : public Streams, private StreamThreads::Job {
   void fail(std::exception_ptr error);
 
   StreamThreads& threads_;
-  StreamSet used_{};                                      // beside the compute stream
-  std::vector<std::atomic<uint32_t>> done_;               // by op: the run in which it last finished
+  StreamSet used_{};                         // side streams of this program
+  std::vector<std::atomic<uint32_t>> done_;  // by op: the number of the run in which it last finished
   std::array<double, kStreamCount> processor_seconds_{};  // each written by its own thread
 
-  // Of the current run; nobody else looks while there is none.
+  // The current run; not read between runs.
   uint32_t run_ = 0;  // its number
   OpId begin_ = 0, end_ = 0;
   const RunState* state_ = nullptr;
   std::atomic<bool> failed_ = false;
-  std::mutex mutex_;  // of the error
+  std::mutex mutex_;  // guards error_
   std::exception_ptr error_;
 };
 

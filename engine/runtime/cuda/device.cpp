@@ -22,8 +22,8 @@ constexpr const char* kFewerBytes =
 
 void free_device(std::byte* base, std::size_t) { cudaFree(base); }
 
-// The disk wants whole blocks, and small pieces of pinned memory may begin within one: the arena begins with the next
-// block, just behind the address of what was reserved.
+// The disk needs whole blocks, but pinned memory may begin within one. The arena therefore begins at the next
+// block boundary; the address to free is stored just before it.
 std::byte* pin(std::size_t bytes, std::string& why) {
   void* memory = nullptr;
   const cudaError_t status = cudaHostAlloc(&memory, bytes + kDiskBlock, cudaHostAllocPortable);
@@ -63,7 +63,8 @@ class CudaDevice final : public Device {
                : reserve_pinned(bytes, options_.pinned_required, {pin, free_pinned});
   }
 
-  // On a stream of its own: a plain copy from pageable memory may return before the device has the bytes.
+  // Copies use a stream of their own and wait for it: a plain copy from pageable memory may return before the
+  // device has the bytes.
   void write(void* to, const void* from, std::size_t bytes) override { copy(to, from, bytes); }
   void read(void* to, const void* from, std::size_t bytes) override { copy(to, from, bytes); }
 

@@ -1,4 +1,4 @@
-// A Device that is one CUDA GPU. Where the backend is not built, absent.cpp answers.
+// A Device that is one CUDA GPU. absent.cpp replaces it in a build without the backend.
 #pragma once
 
 #include <memory>
@@ -8,28 +8,28 @@
 
 namespace recollect::cuda {
 
-// Whether each kind of run is captured once, and replayed. What one rank replays with others, all must: there
-// a run that cannot be captured is an Error.
+// Whether each kind of run is captured once as a CUDA graph and then replayed. Ranks with common collectives
+// must all replay or all not: with kRequired a run that cannot be captured is an Error.
 enum class Graphs { kNone, kPreferred, kRequired };
 
 struct DeviceOptions {
-  int ordinal = 0;  // of the devices that this process sees
+  int ordinal = 0;  // among the devices that this process sees
   bool pinned_required =
-      false;  // host arena: Error kHostMemory instead of a warning where it cannot be pinned
+      false;  // throw Error kHostMemory, instead of warning, if the host arena cannot be pinned
   Graphs graphs = Graphs::kPreferred;
-  bool shareable = false;  // the arena, where that can be had: for NCCL's symmetric windows
+  bool shareable = false;  // makes the arena shareable where possible, for NCCL's symmetric windows
 };
 
 bool is_built();  // whether this program has the backend
 
-// How many devices this process can use. Error kConfiguration, naming what is missing, where it can use none:
-// the backend in this build, a driver, or a device.
+// Returns how many devices this process can use. If there is none, throws Error kConfiguration, which names
+// what is missing: the backend in this build, a driver, or a device.
 int device_count();
 
-// "GPU-0123...", the same for every process that sees this device, by whatever number.
+// Returns "GPU-0123...", the same in every process that sees this device, whatever its ordinal there.
 std::string hardware_id(int ordinal);
 
-// Error kConfiguration as above, and where there is no device of that number.
+// Throws Error kConfiguration as above, or if there is no device of that ordinal.
 std::unique_ptr<Device> make_device(const DeviceOptions& options);
 
 }  // namespace recollect::cuda

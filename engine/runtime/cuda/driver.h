@@ -1,5 +1,5 @@
-// The driver's own functions. They are asked for by name, so that the program starts where there is no
-// driver.
+// Functions of the CUDA driver. They are looked up by name at run time, so that the program also starts where
+// there is no driver.
 #pragma once
 
 #include <cuda.h>
@@ -11,8 +11,8 @@
 
 namespace recollect::cuda {
 
-// `version`: as in the name of its type, PFN_cuMemCreate_v10020. Error kConfiguration where the driver lacks
-// it.
+// `version`: as in the name of its type, PFN_cuMemCreate_v10020. Throws Error kConfiguration if the driver
+// lacks the function.
 template <typename Function>
 Function driver_function(const char* name, unsigned version) {
   void* found = nullptr;

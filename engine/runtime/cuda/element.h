@@ -1,5 +1,6 @@
-// Activations are f32, bf16 or f16 in memory and float in registers. Memory is read and written up to 16
-// bytes at a time; whoever asks for N elements at once answers for their alignment.
+// Loads and stores of activations in kernels. Activations are f32, bf16 or f16 in memory and float in
+// registers. Memory is read and written up to 16 bytes at a time; a caller that moves N elements at once
+// guarantees their alignment.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -14,7 +15,7 @@
 
 namespace recollect::cuda {
 
-// How many elements one 16-byte access holds.
+// The number of elements in one 16-byte access.
 template <typename A>
 inline constexpr int kVector = 16 / sizeof(A);
 
@@ -34,7 +35,7 @@ __device__ To same_bits(const From& from) {
   return to;
 }
 
-// A 32-bit word of memory as the elements it holds, in order of address.
+// Converts a 32-bit word of memory to and from its elements, in order of address.
 template <typename A>
 struct Word;
 
@@ -92,8 +93,8 @@ __device__ void store_one(A* to, float value) {
     to->bits = static_cast<uint16_t>(word);
 }
 
-// Moves whole words, 16 or 8 bytes at a time. As whole numbers: a struct of four words is not always stored
-// at once.
+// Moves whole words, 16 or 8 bytes at a time. A chunk is an integer, because a struct of four words is not
+// always stored at once.
 template <int kWords>
 using Chunk = std::conditional_t<kWords % 4 == 0, unsigned __int128, uint64_t>;
 
@@ -150,7 +151,7 @@ __device__ void store(A* to, const Floats<N>& x) {
   }
 }
 
-// What a load would find where x has been stored as A.
+// Returns x rounded as if it had been stored as A and loaded again.
 template <typename A, int N>
 __device__ Floats<N> as_stored(Floats<N> x) {
   constexpr int kEach = Word<A>::kElements;
@@ -164,7 +165,7 @@ __device__ Floats<N> as_stored(Floats<N> x) {
   return x;
 }
 
-// Calls f<float>(), f<bf16>() or f<f16>(). An Error names the op kind for every other dtype.
+// Calls f<float>(), f<bf16>() or f<f16>(). For any other dtype throws an Error that names the op kind.
 template <typename F>
 auto with_activation_type(DType dtype, const char* kind, F f) {
   if (dtype == DType::kF32) return f.template operator()<float>();
@@ -176,7 +177,7 @@ auto with_activation_type(DType dtype, const char* kind, F f) {
               "use another training.precision, or device.backend: reference");
 }
 
-// As above with f<A, N>(): N is a vector where every row of `width` elements is whole vectors, else 1.
+// The same with f<A, N>(): N elements are 16 bytes if `width` is a multiple of that, else N is 1.
 template <typename F>
 auto with_row_vectors(DType dtype, int64_t width, const char* kind, F f) {
   return with_activation_type(dtype, kind, [&]<typename A>() {

@@ -1,5 +1,5 @@
-// engine/runtime/enqueue.h on CUDA streams; `stream` is a cudaStream_t. Where the CUDA backend is not built,
-// absent.cpp stands in.
+// engine/runtime/enqueue.h on CUDA streams; `stream` is a cudaStream_t. absent.cpp replaces it in a build
+// without the CUDA backend.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// The parts of enqueue.h that compute. Values are aligned as in an arena.
+// The functions of enqueue.h that need kernels. Pointers are aligned as in an arena.
 #include "engine/runtime/cuda/element.h"
 #include "engine/runtime/cuda/enqueue.h"
 #include "engine/runtime/cuda/reduce.h"
@@ -10,9 +10,9 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int64_t kMostBlocks = 16 * kMultiprocessors;
 
-constexpr int kEach = 8;  // elements of a thread
+constexpr int kEach = 8;  // elements per thread
 
-// Elements as floats, through which every pair of dtypes goes.
+// Loads kEach elements as floats. Every conversion goes through float.
 template <typename T>
 __device__ Floats<kEach> load_each(const T* from) {
   if constexpr (sizeof(T) == 8) {
@@ -51,6 +51,7 @@ __device__ void convert_one(const From* from, To* to) {
     store_one(to, x);
 }
 
+// A thread converts kEach consecutive elements; the last one converts the remainder one by one.
 template <typename From, typename To>
 __global__ void __launch_bounds__(kThreads)
     convert_elements(const From* __restrict__ from, To* __restrict__ to, int64_t count) {
@@ -85,7 +86,8 @@ __global__ void __launch_bounds__(kThreads)
   for (int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x; i < count; i += step) to[i] += from[i];
 }
 
-// One to one in `word`, so that a change of one word changes the sum of all.
+// Maps `word` one to one for a given index (the SplitMix64 finaliser), so that a change of one word changes
+// the sum.
 __device__ unsigned long long scrambled(uint64_t index, uint64_t word) {
   uint64_t x = word + (index + 1) * 0x9E3779B97F4A7C15u;
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
@@ -93,7 +95,8 @@ __device__ unsigned long long scrambled(uint64_t index, uint64_t word) {
   return x ^ (x >> 31);
 }
 
-// Whole numbers add up to the same in every order.
+// Adds the scrambled 8-byte words of the data to `*hash`. The order of atomic additions does not matter,
+// because integer addition gives the same sum in every order.
 __global__ void __launch_bounds__(kThreads)
     add_hash(const unsigned char* data, uint64_t bytes, unsigned long long* hash) {
   const uint64_t thread = blockIdx.x * uint64_t{kThreads} + threadIdx.x,
@@ -104,7 +107,7 @@ __global__ void __launch_bounds__(kThreads)
     const ulonglong2 two = reinterpret_cast<const ulonglong2*>(data)[i];
     sum += scrambled(2 * i, two.x) + scrambled(2 * i + 1, two.y);
   }
-  if (thread == 0) {  // what is left, zero bytes after it, and how much there was
+  if (thread == 0) {  // the last bytes, padded with zeros, and the length
     uint64_t first = 0, second = 0;
     for (uint64_t b = 0; b < bytes % 16; ++b)
       (b < 8 ? first : second) |= uint64_t{data[16 * pairs + b]} << (8 * (b % 8));

@@ -1,4 +1,4 @@
-// RAII of the runtime's events and streams.
+// RAII wrappers of the CUDA runtime's events and streams.
 #pragma once
 
 #include <utility>
@@ -26,7 +26,7 @@ class Event {
   cudaEvent_t event_ = nullptr;
 };
 
-// Runs beside all others, the default stream included.
+// A stream that runs concurrently with all others, the default stream included.
 class Stream {
  public:
   Stream() { check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream"); }

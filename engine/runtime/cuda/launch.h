@@ -1,6 +1,5 @@
-// How kernels are started, and where their shared memory comes from. Everything here goes through the CUDA
-// runtime's own names, so that tests/gpu/emulation can stand in for the runtime and run the same sources on a
-// CPU.
+// How kernels are launched, and how they declare shared memory. Everything here uses the CUDA runtime's own
+// names, so that tests/gpu/emulation can replace the runtime and run the same sources on a CPU.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -14,8 +13,8 @@
 #include "engine/runtime/cuda/check.h"
 #include "engine/runtime/cuda/cut.h"
 
-// Memory of a block: one variable of a type, which may be an array; and what the launch asks for, as an
-// array.
+// Shared memory of a block: RECOLLECT_SHARED is one variable of a type, which may be an array;
+// RECOLLECT_DYNAMIC_SHARED is the memory that the launch asks for, as an array.
 #ifndef RECOLLECT_SHARED
 #define RECOLLECT_SHARED(name, ...) __shared__ std::type_identity_t<__VA_ARGS__> name
 #define RECOLLECT_DYNAMIC_SHARED(name, type)                         \
@@ -23,7 +22,8 @@
   type* const name = reinterpret_cast<type*>(recollect_dynamic)
 #endif
 
-// A launch, and what is read and written of memory by way of element.h, for whoever counts them; on a device nobody does.
+// Hooks that count launches and the bytes read and written through element.h. They are empty on a device;
+// tests define them.
 #ifndef RECOLLECT_LAUNCHES
 #define RECOLLECT_LAUNCHES()
 #define RECOLLECT_READS(address, bytes)
@@ -53,7 +53,7 @@ void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t sh
   check(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...), "a kernel's launch");
 }
 
-// Once before a kernel is launched with more than 48 KiB of dynamic shared memory.
+// Must be called once before a kernel is launched with more than 48 KiB of dynamic shared memory.
 template <typename... Parameters>
 void allow_shared(void (*kernel)(Parameters...), std::size_t bytes) {
   check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
@@ -61,13 +61,13 @@ void allow_shared(void (*kernel)(Parameters...), std::size_t bytes) {
         "a kernel's shared memory");
 }
 
-// The same, where a device may have less: whether it has so much.
+// The same for a device that may have less: returns whether it has so much.
 template <typename... Parameters>
 bool shares(void (*kernel)(Parameters...), std::size_t bytes) {
   if (cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
                            static_cast<int>(bytes)) == cudaSuccess)
     return true;
-  cudaGetLastError();  // it is said here
+  cudaGetLastError();  // clears the error, since the result tells it
   return false;
 }
 

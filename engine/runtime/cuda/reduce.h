@@ -1,4 +1,4 @@
-// Sums and maxima over the threads of a warp or a block, in a fixed order; every thread gets the same bits.
+// Reductions over the threads of a warp or a block, in a fixed order; every thread gets the same bits.
 #pragma once
 
 #include "engine/runtime/cuda/launch.h"
@@ -18,7 +18,8 @@ struct Min {
   static __device__ int64_t combine(int64_t a, int64_t b) { return a < b ? a : b; }
 };
 
-// `lanes`: of neighbouring groups of so many, a power of two.
+// Reduces over groups of `lanes` neighbouring threads (a power of two). Each step exchanges values at half
+// the distance of the step before, so that after log2(lanes) steps every thread has the result.
 template <typename Operator, typename T>
 __device__ T reduce_warp(T x, int lanes = kWarp) {
   for (int distance = lanes / 2; distance > 0; distance /= 2)
@@ -26,20 +27,21 @@ __device__ T reduce_warp(T x, int lanes = kWarp) {
   return x;
 }
 
-// Of a block of one dim; by all its threads. `nothing` changes nothing.
+// Reduces over a one-dimensional block; all its threads call it. Each warp reduces its own values; then each
+// warp reduces the results of all warps. `nothing` is the neutral element.
 template <typename Operator, typename T>
 __device__ T reduce_block(T x, T nothing) {
   RECOLLECT_SHARED(of_warps, T[kWarp]);
   x = reduce_warp<Operator>(x);
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
-  __syncthreads();  // the last reduction's results have been read
+  __syncthreads();  // all threads have read the last reduction's results
   if (lane == 0) of_warps[warp] = x;
   __syncthreads();
   return reduce_warp<Operator>(lane < static_cast<int>(blockDim.x / kWarp) ? of_warps[lane] : nothing);
 }
 
-// Adds `sums` up over threadIdx.y; those with threadIdx.y = 0 get the result. By all threads of the block.
-// `scratch` holds kCount floats for every thread but those.
+// Adds up `sums` over threadIdx.y; the threads with threadIdx.y = 0 get the result. All threads of the block
+// call it. `scratch` holds kCount floats for every other thread.
 template <int kCount>
 __device__ void sum_over_rows(float* sums, float* scratch) {
   const int lane = threadIdx.x, lanes = blockDim.x, rows = blockDim.y;

@@ -6,7 +6,7 @@ namespace recollect::cuda {
 
 namespace {
 
-constexpr std::size_t kPiece = std::size_t{2} << 20;  // what drivers hand out; whole pieces are mapped
+constexpr std::size_t kPiece = std::size_t{2} << 20;  // the drivers' unit; only whole pieces are mapped
 
 std::size_t whole_pieces(std::size_t bytes) { return (bytes + kPiece - 1) / kPiece * kPiece; }
 
@@ -34,7 +34,7 @@ void give_back(std::byte* base, std::size_t bytes) {
   driver.free_address(address, whole_pieces(bytes));
 }
 
-// Where network cards can have memory of this kind, NCCL may let them: then it must say so.
+// If network cards can access memory of this kind, NCCL may let them, and the allocation must say so.
 bool is_for_network_cards(const Driver& driver, int ordinal) {
   int supported = 0;
   return driver.attribute(&supported, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, ordinal) ==
@@ -42,7 +42,8 @@ bool is_for_network_cards(const Driver& driver, int ordinal) {
          supported != 0;
 }
 
-// Physical memory behind the addresses, for this device to read and write. The mapping keeps it.
+// Maps physical memory at the addresses, for this device to read and write. The mapping keeps the memory
+// alive.
 bool back(const Driver& driver, CUdeviceptr address, std::size_t size, const CUmemAllocationProp& kind) {
   CUmemGenericAllocationHandle memory = 0;
   if (driver.create(&memory, size, &kind, 0) != CUDA_SUCCESS) return false;

@@ -1,5 +1,5 @@
-// Memory of the device that other processes' devices may map: what NCCL's symmetric windows ask for, and
-// cudaMalloc does not give.
+// Device memory that the devices of other processes may map. NCCL's symmetric windows need it, and cudaMalloc
+// does not provide it.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace recollect::cuda {
 
-// Not zeroed. Nothing where this device, or what is free of it, does not allow it.
+// The memory is not zeroed. Empty if the device does not support this or has too little free memory.
 std::optional<Arena> reserve_shareable(int ordinal, std::size_t bytes);
 
 }  // namespace recollect::cuda

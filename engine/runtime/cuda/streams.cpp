@@ -10,7 +10,8 @@ namespace recollect::cuda {
 
 namespace {
 
-constexpr int kRunThatShows = 5;  // of a kind: it is launched, when nothing is new any more
+// This run of each kind is launched instead of replayed, after all warm-up, to measure its waits.
+constexpr int kRunThatShows = 5;
 
 }  // namespace
 
@@ -105,8 +106,7 @@ DeviceStreams::Replay& DeviceStreams::replay_of(const Kind& kind) {
 }
 
 bool DeviceStreams::launch(const Kind& kind, Replay& replay, const RunState& state) {
-  const bool one_op =
-      std::get<1>(kind) - std::get<0>(kind) == 1;  // somebody looks for an op, and not at speed
+  const bool one_op = std::get<1>(kind) - std::get<0>(kind) == 1;  // a search for a bad value, not for speed
   const bool as_usual = !timing_ && !one_op;
   if (as_usual && graphs_ != Graphs::kNone && ++replay.runs == 2) capture(kind, state, replay);
   const bool shows = replay.has_others && replay.runs == kRunThatShows;
@@ -118,7 +118,8 @@ bool DeviceStreams::launch(const Kind& kind, Replay& replay, const RunState& sta
   return false;
 }
 
-// Where something in the run cannot be captured, and no other rank minds, the run goes on without graphs.
+// Captures a run as a graph. If something in the run cannot be captured and graphs are not required, this and
+// all later runs go on without graphs.
 void DeviceStreams::capture(const Kind& kind, const RunState& state, Replay& replay) {
   const auto compute = stream_of(StreamId::kCompute);
   check(cudaStreamBeginCapture(compute, cudaStreamCaptureModeThreadLocal), "beginning a capture");
@@ -135,7 +136,7 @@ void DeviceStreams::capture(const Kind& kind, const RunState& state, Replay& rep
   if (status == cudaSuccess && !failure) status = cudaGraphInstantiate(&replay.graph, graph, 0);
   if (graph) cudaGraphDestroy(graph);
   if (status == cudaSuccess && !failure) return;
-  cudaGetLastError();  // it is said here
+  cudaGetLastError();  // clears the error; it is reported below
   if (failure && failure->code() == ExitCode::kPeerLost) throw *failure;
   const std::string why = failure ? failure->what() : cudaGetErrorString(status);
   if (graphs_ == Graphs::kRequired)
@@ -189,7 +190,7 @@ void DeviceStreams::enqueue_op(OpId id, OpId begin, const RunState& state) {
   nvtxRangePop();
 }
 
-// In a graph the time is taken whenever the graph is replayed.
+// In a graph, the time is taken at every replay.
 void DeviceStreams::stamp(const Event& event, StreamId stream) {
   const unsigned flags = capturing_ ? cudaEventRecordExternal : cudaEventRecordDefault;
   check(cudaEventRecordWithFlags(event.get(), stream_of(stream), flags), "taking a time");
@@ -201,6 +202,7 @@ double DeviceStreams::seconds_until(const Event& event) const {
   return 1e-3 * milliseconds;
 }
 
+// The time between two consecutive events with nothing in between is subtracted from each op.
 void DeviceStreams::read_times(OpId begin, OpId end) {
   times_.seconds = seconds_until(end_);
   times_.first = begin;
@@ -212,7 +214,7 @@ void DeviceStreams::read_times(OpId begin, OpId end) {
   }
 }
 
-// An op's stream stood until the last of the ops that it waits for was done.
+// Reports the waits of a run. An op's stream waited until the last of the ops that the op waits for was done.
 void DeviceStreams::account(OpId begin, OpId end) {
   for (OpId id = begin; id < end; ++id) {
     const Stamps& stamps = stamps_[id];
@@ -241,11 +243,12 @@ DeviceStreams::Exposed DeviceStreams::exposed() const {
   return seconds;
 }
 
-// A graph's nodes may also stand for nodes that they do not wait for, where the driver puts both into one queue: no event
-// sees that. A run that was launched says how long the compute stream is busy; what a replay takes more is exposed. It is
-// due to the streams that the launched run waited for, in the same parts.
+// In a graph, a node may also wait for nodes that it does not depend on, if the driver puts both into one
+// queue; no event shows that. A launched run shows how long the compute stream is busy. What a replay takes
+// beyond that is exposed time. It is charged to the streams that the launched run waited for, in the same
+// proportions.
 void DeviceStreams::account_replay(Replay& replay, bool replayed, const Exposed& before) {
-  constexpr double kClocksVary = 0.03;  // of what is busy, from step to step
+  constexpr double kClocksVary = 0.03;  // how much the busy time varies from step to step, as a fraction
   const double span = seconds_until(end_);
   Exposed seen = exposed();
   double total = 0, parts = 0;
