@@ -1,4 +1,5 @@
-// The constants of one op, by name. Ordered, so that printing, hashing and comparing are the same everywhere.
+// The constants of one op, by name. They are ordered by name, so that printing, hashing and comparing give
+// the same result everywhere.
 #pragma once
 
 #include <cstdint>

@@ -8,7 +8,7 @@ namespace recollect {
 
 namespace {
 
-// A value is worth a gradient when it is a target or made from one.
+// A value needs a gradient if it is a target or is computed from one.
 std::vector<char> mark_wanted(const Graph& graph, const std::vector<ValueId>& targets) {
   std::vector<char> wanted(graph.values().size(), 0);
   for (ValueId t : targets) wanted.at(t) = 1;
@@ -75,6 +75,8 @@ ValueId GradientBuilder::make_accumulator(ValueId parameter) {
   return id;
 }
 
+// How the next op must treat the accumulators that it writes: the first writer overwrites in a step's first
+// micro-batch, every later writer adds. The accumulators of one op must agree.
 Accumulate GradientBuilder::first_or_add(const std::vector<ValueId>& outputs) {
   int fresh = 0, seen = 0;
   for (ValueId out : outputs) {
@@ -120,6 +122,8 @@ std::vector<ValueId> GradientBuilder::extend_forward(const std::string& attribut
   return outputs;
 }
 
+// Visits the forward ops in reverse order. An op is differentiated if it makes a loss or if a gradient has
+// arrived at one of its outputs; all readers of its outputs have contributed by then.
 Gradients differentiate(Graph& graph, const OpRegistry& registry, const std::vector<ValueId>& targets,
                         const std::vector<GradientSeed>& seeds) {
   GradientBuilder builder(graph, registry, targets);

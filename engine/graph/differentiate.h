@@ -1,6 +1,7 @@
-// Reverse-mode differentiation of a Graph: walks the forward ops backwards and lets each op kind emit its
-// gradient ops. Gradients of parameters are accumulators ("grad/<parameter>", statistics dtype, persistent);
-// the first op of a step's first micro-batch overwrites them, all others add.
+// Reverse-mode differentiation of a Graph. It walks the forward ops in reverse order and lets each op kind
+// emit its gradient ops. Parameter gradients are accumulators ("grad/<parameter>", statistics dtype,
+// persistent): the first op that writes one in a step's first micro-batch overwrites it, all others add to
+// it.
 #pragma once
 
 #include <map>
@@ -12,21 +13,21 @@
 
 namespace recollect {
 
-// A value whose gradient is known: `gradient` has its shape. kNone stands for the loss itself, whose gradient
-// is 1.
+// A value whose gradient is known. `gradient` has the shape of `value`; kNone means that `value` is the loss
+// itself, whose gradient is 1.
 struct GradientSeed {
   ValueId value = kNone;
   ValueId gradient = kNone;
 };
 
-// target value -> the value that holds its gradient. Targets of category kParameter get accumulators; others
-// get whatever value carries their gradient. A target no gradient reaches is absent.
+// Maps each target to the value that holds its gradient. Targets of category kParameter get accumulators; for
+// others it is whatever value carries the gradient. A target that no gradient reaches is absent.
 using Gradients = std::map<ValueId, ValueId>;
 
 Gradients differentiate(Graph& graph, const OpRegistry& registry, const std::vector<ValueId>& targets,
                         const std::vector<GradientSeed>& seeds);
 
-// What an OpDef::gradient sees.
+// The interface that an OpDef::gradient works with.
 class GradientBuilder {
  public:
   GradientBuilder(Graph& graph, const OpRegistry& registry, const std::vector<ValueId>& targets);
@@ -34,21 +35,23 @@ class GradientBuilder {
   Graph& graph() { return graph_; }
   const Op& forward() const { return graph_.op(current_); }  // invalidated by emit
   bool wanted(ValueId value) const { return value != kNone && wanted_[value]; }
-  // The gradient that has arrived at a value so far; kNone where there is none.
+  // Returns the sum of the gradients that have arrived at a value so far; kNone if there are none.
   ValueId upstream(ValueId output) const;
-  // Takes away what has arrived at `value`, for an op kind that adds it in its own kernel.
+  // Returns what has arrived at `value` and forgets it, for an op kind that adds it in its own kernel.
   ValueId take(ValueId value);
+  // Adds a gradient to what has arrived at `value`. Does nothing if the value needs no gradient.
   void contribute(ValueId value, ValueId gradient);
-  // The accumulator of a parameter's gradient; kNone for one that is no target, and has none.
+  // Returns the accumulator of a parameter's gradient; kNone if the parameter needs no gradient.
   ValueId accumulator(ValueId parameter);
-  // Of parameters whose gradients one kernel makes: where one of them has an accumulator, all have.
+  // The same for parameters whose gradients one kernel computes: if one of them needs an accumulator, all get
+  // one.
   std::vector<ValueId> accumulators(const std::vector<ValueId>& parameters);
-  // Appends a gradient op named "<forward op>/<suffix>", in the forward op's layer; returns its first output.
-  // `outputs`: accumulators, kNone for fresh values.
+  // Appends a gradient op named "<forward op>/<suffix>", in the forward op's layer, and returns its first
+  // output. `outputs`: accumulators, or kNone for new values.
   ValueId emit(const std::string& suffix, const std::string& kind, Attributes attributes,
                std::vector<ValueId> inputs, std::vector<ValueId> outputs = {});
-  // For op kinds that make their gradient while going forward: changes the forward op itself. Its outputs are
-  // inferred anew; those given by `outputs` (kNone: fresh) follow the existing ones.
+  // For op kinds that compute their gradient during forward. Sets `attribute` to 1 on the forward op itself,
+  // infers its outputs again, and appends `outputs` to the existing ones (kNone: a new value). Returns those.
   std::vector<ValueId> extend_forward(const std::string& attribute, std::vector<ValueId> outputs);
 
  private:

@@ -73,7 +73,7 @@ std::vector<const OpDef*> OpRegistry::all() const {
 
 namespace {
 
-// Sizes are signed in shapes, and rounded up where memory is given out.
+// Refuses sizes near 2^63: shapes hold signed sizes, and memory sizes are rounded up.
 void check_size(const Value& value) {
   constexpr uint64_t kHalf = uint64_t{1} << 62;
   uint64_t bytes = size_of(value.dtype);
@@ -82,7 +82,7 @@ void check_size(const Value& value) {
       refuse_size("the size of " + value.name + " " + value.shape.to_string());
 }
 
-// As far as one buffer is concerned.
+// Returns true if both values may be members of one buffer.
 bool alike(const Value& a, const Value& b) {
   const auto stays = [](const Value& v) { return v.persistent || v.producer == kNone; };
   return a.dtype == b.dtype && a.category == b.category && a.space == b.space && a.pooled == b.pooled &&

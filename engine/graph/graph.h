@@ -1,7 +1,7 @@
-// The training step as data. Ops stand in program order. Every value is written by exactly one op, except
-// accumulators (parameter gradients, the loss), which several ops add into in program order, and external
-// values (parameters, inputs), which no op of this graph writes first. Shapes are those of one rank; every
-// rank holds the same graph.
+// A Graph is the training step as data. Its ops are in program order. Every value is written by exactly one
+// op, with two exceptions: several ops add into an accumulator (parameter gradients, the loss), in program
+// order, and external values (parameters, inputs) have contents before any op of this graph writes them.
+// Shapes are those of one rank; every rank holds the same graph.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace recollect {
 using ValueId = int32_t;
 using OpId = int32_t;
 using GroupId = int32_t;
-inline constexpr ValueId kNone = -1;  // an optional input that is absent
+inline constexpr ValueId kNone = -1;  // no value, such as an absent optional input
 
 enum class Category : uint8_t {
   kParameter,
@@ -29,17 +29,17 @@ enum class Category : uint8_t {
   kWorkspace,
   kCommunication,
   kInput,
-  kCache,  // keys and values of tokens that generation has read
+  kCache,  // keys and values of tokens that generation has processed
 };
 inline constexpr int kCategoryCount = 8;
-inline constexpr int kStepCategoryCount = 7;  // of a training step, which has no cache
+inline constexpr int kStepCategoryCount = 7;  // those of a training step, which has no cache
 std::string_view name_of(Category category);
 
 enum class Phase : uint8_t { kForward, kBackward, kOptimizer };
 inline constexpr int kPhaseCount = 3;
 std::string_view name_of(Phase phase);
 
-// Which arena a value lives in, or that it is in a file.
+// The arena that a value lives in, or kDisk for a file.
 enum class MemorySpace : uint8_t { kDevice, kHost, kDisk };
 inline constexpr int kMemorySpaceCount = 3;
 std::string_view name_of(MemorySpace space);
@@ -51,52 +51,54 @@ struct Value {
   Category category = Category::kActivation;
   Placement placement = {};
   MemorySpace space = MemorySpace::kDevice;
-  bool pooled = false;       // given its place by a run-time allocator instead of by the plan of lifetimes
-  bool persistent = false;   // lives in the persistent region, across programs and steps
+  bool pooled = false;       // placed by a run-time allocator instead of by the plan of lifetimes
+  bool persistent = false;   // lives in the persistent region, which programs and steps share
   bool accumulator = false;  // many ops may add into it
   OpId producer = kNone;     // the first writer; kNone for external values
-  GroupId group = kNone;     // by Graph::add_group
-  ValueId part_of = kNone;  // it lies in the memory of that value, of the same kind, so many bytes behind its
-  uint64_t part_offset =
-      0;           // beginning. What orders the ops on the two are ops that read one and write the other
+  GroupId group = kNone;     // set by Graph::add_group
+  // A value with `part_of` lies inside the memory of that value, which is of the same kind, `part_offset`
+  // bytes after its beginning. Ops on the two are ordered by ops that read the one and write the other.
+  ValueId part_of = kNone;
+  uint64_t part_offset = 0;
   int layer = -1;  // -1 outside the layers
   uint64_t bytes() const { return static_cast<uint64_t>(shape.elements()) * size_of(dtype); }
 };
 
-// Values that are one buffer, wherever the layout puts it: they stand in this order, each on the next
-// boundary of an arena's alignment, and the buffer ends on a multiple of `multiple`. What lies between and
-// behind the members is padding. Of persistent values it is zero for ever: arenas begin with zeros, an op
-// writes no further than its values reach, and what an op does to a whole group must keep zeros (a sum over
-// ranks does). Of others it holds what was there before.
+// Values that form one buffer, wherever the layout puts it. The members are stored in this order, each at the
+// next multiple of an arena's alignment, and the size of the buffer is a multiple of `multiple`. The bytes
+// between and after the members are padding. The padding of persistent values is always zero: arenas begin
+// with zeros, ops write only within their values, and an op on a whole group must keep zeros (a sum over
+// ranks does). The padding of other values holds whatever was there before.
 struct Group {
   std::string name;
   std::vector<ValueId> members;
   uint64_t multiple = kAlignment;
-  std::vector<uint64_t> rooms = {};    // bytes kept for each member; empty: what it takes
-  std::vector<uint64_t> offsets = {};  // by member; this and what follows is filled in by Graph::add_group
-  uint64_t bytes = 0;                  // of the buffer
+  std::vector<uint64_t> rooms = {};    // bytes reserved for each member; empty: its own size
+  std::vector<uint64_t> offsets = {};  // by member; this and `bytes` are filled in by Graph::add_group
+  uint64_t bytes = 0;                  // size of the buffer
 };
 
-// How an op that writes accumulators treats what they hold.
+// What an op does with the old contents of the accumulators that it writes.
 enum class Accumulate : uint8_t {
   kNever,                 // overwrite
   kAfterFirstMicroBatch,  // overwrite in the first micro-batch of a step, add in the others
   kAlways,                // add
 };
 
+// In which runs of a program an op is executed.
 enum class RunWhen : uint8_t {
   kAlways,
-  kOnce,  // first of all after what persists was written from outside; what it makes persists, for the run
-  kFirstMicroBatch,  // of a step or of an evaluation: what it makes persists, and stands for the other micro-batches too
+  kOnce,  // before all other ops, after persistent values were written from outside; its results persist
+  kFirstMicroBatch,  // of a step or an evaluation; its results persist and also serve the other micro-batches
   kLastMicroBatch,
 };
 
 // Why an op is in the program.
 enum class Role : uint8_t {
-  kStep,       // the step's own work, and the moves of what it made
-  kRecompute,  // it makes an activation again that was not saved
-  kGather,     // it gathers an activation again of which the ranks saved their parts
-  kVerify,     // it compares such an activation, or one that was fetched, with what forward made
+  kStep,       // the step's own work, and moves of its results
+  kRecompute,  // computes an activation again that was not saved
+  kGather,     // gathers an activation again of which each rank saved its part
+  kVerify,     // compares such an activation, or a prefetched one, with what forward made
 };
 
 enum class StreamId : uint8_t {
@@ -106,7 +108,7 @@ enum class StreamId : uint8_t {
   kDeviceToHost,
   kHostToDevice,
   kDisk,
-  kHost,  // what the host's processor computes for a device
+  kHost,  // work that the host's processor does for a device
 };
 inline constexpr int kStreamCount = 7;
 std::string_view name_of(StreamId stream);
@@ -126,13 +128,13 @@ struct Op {
   RunWhen when = RunWhen::kAlways;
   Role role = Role::kStep;
   StreamId stream = StreamId::kCompute;
-  int64_t first_sample = 0;  // of the micro-batch, the sample in row 0
-  // Values that must have been made before this op begins, though it does not read them: what keeps a side
+  int64_t first_sample = 0;  // the sample of the micro-batch that is in row 0
+  // Values that must be complete before this op begins although it does not read them. They keep a side
   // stream from running too far ahead.
   std::vector<ValueId> after = {};
 };
 
-// The ids 0, 1, ... below an end, to go through.
+// A range over the ids 0, 1, ... below an end.
 class Ids {
  public:
   explicit Ids(std::size_t end) : end_(static_cast<int32_t>(end)) {}
@@ -157,10 +159,10 @@ class Ids {
 class Graph {
  public:
   ValueId add_value(Value value);
-  // Appends the op and infers its outputs' shapes and dtypes. `outputs` may name existing accumulators; kNone
-  // entries and missing ones become fresh values named after the op.
+  // Appends the op and infers its outputs' shapes and dtypes. `outputs` may name existing accumulators; for
+  // kNone entries and missing ones new values are made, named after the op.
   OpId add_op(Op op);
-  // The same for an op that gets its place later (graph_edit.h).
+  // Infers the outputs of an op that gets its place later (graph_edit.h).
   void infer_outputs(Op& op);
 
   const Value& value(ValueId id) const { return values_.at(id); }
@@ -171,18 +173,18 @@ class Graph {
   const std::vector<Op>& ops() const { return ops_; }
   Ids op_ids() const { return Ids(ops_.size()); }
   Ids value_ids() const { return Ids(values_.size()); }
-  // Replaces the program order wholesale; producers are recomputed. For passes.
+  // Replaces the whole program order and recomputes the producers. For passes.
   void set_ops(std::vector<Op> ops);
-  ValueId find(std::string_view name) const;  // kNone when there is none
+  ValueId find(std::string_view name) const;  // kNone if there is none
 
-  // Error kInternal unless the members are in no group yet, and alike in dtype, category, memory space,
+  // Throws Error kInternal unless the members are in no group yet and agree in dtype, category, memory space,
   // pooling and persistence.
   GroupId add_group(Group group);
   const Group& group(GroupId id) const { return groups_.at(id); }
   const std::vector<Group>& groups() const { return groups_; }
-  // Of a value that has a group: its place among the members.
+  // Returns the position of a value among the members of its group.
   std::size_t place_in_group(ValueId value) const;
-  // Bytes that are kept for a value, padding included.
+  // Returns the bytes reserved for a value, padding included.
   uint64_t room_of(ValueId value) const;
 
  private:

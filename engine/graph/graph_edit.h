@@ -1,6 +1,6 @@
-// Changes to the program order of a graph, made all at once: until commit() every op keeps its id and the
-// graph its list, so that a pass may walk through it while it says what is to change. New ops have ids behind
-// those of the graph, and may be places for others too.
+// A GraphEdit collects changes to the program order of a graph and makes them all at once. Until commit()
+// every op keeps its id and the graph its list, so a pass can walk through the graph while it records
+// changes. New ops have ids after those of the graph; other ops can be placed next to them.
 #pragma once
 
 #include <vector>
@@ -16,18 +16,18 @@ class GraphEdit {
   const Op& op(OpId id) const;
   Op& op(OpId id);
 
-  // Outputs that the op lacks become fresh values, as in Graph::add_op. Of several ops inserted at one place
-  // the first comes first.
+  // Outputs that the op lacks become new values, as in Graph::add_op. Several ops inserted at one place keep
+  // the order of insertion.
   OpId insert_before(OpId place, Op op);
   OpId insert_after(OpId place, Op op);
 
   void move_after(OpId id, OpId place);
-  // Beside which op this one stands now: itself where it was not moved.
+  // Returns the op next to which this one stands now: itself if it was not moved.
   OpId place(OpId id) const { return spots_.at(id).place; }
 
   void replace_input(OpId id, ValueId from, ValueId to);
 
-  void commit();  // at the end of the edit's life
+  void commit();  // makes the changes; call it last
 
  private:
   struct Spot {

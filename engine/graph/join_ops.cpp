@@ -18,13 +18,13 @@ bool any_is_pooled(const Graph& graph, const Op& op) {
   return false;
 }
 
-// Whether `op` hands the ranks the only value that `second` reads, number for number what it was.
+// Returns true if `op` passes on to the ranks, unchanged, the only value that `second` reads.
 bool hands_on(const Op& op, const Op& second) {
   return op.def->passes_on && op.def->unit == Unit::kCopy && second.inputs.size() == 1 &&
          second.inputs.front() == op.outputs.front() && second.after.empty() && belong_together(op, second);
 }
 
-// `between`: what hands on the first one's output; null where nothing does.
+// `between`: the op that passes on the output of `first`; null if there is none.
 bool can_join(const Graph& graph, const Op& first, const Op* between, const Op& second) {
   const OpDef::Joint& joint = first.def->joint;
   return !joint.next.empty() && second.def->name == joint.next && (!joint.fits || joint.fits(first)) &&
@@ -54,7 +54,8 @@ bool can_take_over(const Graph& graph, const Op& op, const Op& sum) {
          !any_is_pooled(graph, sum) && !any_is_pooled(graph, op);
 }
 
-// The place among `earlier` ops of the one whose sums `op` can make, or their number.
+// Returns the index among `earlier` ops of the one whose sums `op` can compute, or their number if there is
+// none.
 std::size_t sum_for(const Graph& graph, const std::vector<Op>& earlier, const Op& op) {
   const OpDef::SumsToo& too = op.def->sums_too;
   if (too.kind.empty() || op.attributes.integer(too.attribute) != 0) return earlier.size();
@@ -62,7 +63,7 @@ std::size_t sum_for(const Graph& graph, const std::vector<Op>& earlier, const Op
   for (std::size_t at = earlier.size(); at-- > 0;) {
     const Op& sum = earlier[at];
     const std::vector<ValueId>& made = sum.outputs;
-    if (std::find(made.begin(), made.end(), of) != made.end()) break;  // nobody has read it before
+    if (std::find(made.begin(), made.end(), of) != made.end()) break;  // no op before this one has read it
     if (sum.def->name != too.kind || sum.inputs.front() != of) continue;
     const auto between = earlier.begin() + static_cast<std::ptrdiff_t>(at) + 1;
     const bool untouched =

@@ -1,5 +1,5 @@
-// Makes ops by the names of their kinds. What the ops that follow have in common, such as layer and phase, is
-// said once.
+// OpBuilder makes ops by the names of their kinds. What the following ops have in common, such as layer and
+// phase, is set once.
 #pragma once
 
 #include <string>
@@ -13,18 +13,18 @@ namespace recollect {
 
 class OpBuilder {
  public:
-  // `common`: of all ops but their kind, name, attributes, inputs and outputs.
+  // `common`: everything that the ops share, except kind, name, attributes, inputs and outputs.
   OpBuilder(Graph& graph, const OpRegistry& registry, Op common = {})
       : graph_(graph), registry_(registry), common_(std::move(common)) {}
 
   Op& common() { return common_; }
   const Op& common() const { return common_; }
 
-  // The op alone, for a pass that finds it a place (graph_edit.h).
+  // Returns the op without appending it, for a pass that finds it a place (graph_edit.h).
   Op make(std::string name, std::string_view kind, Attributes attributes, std::vector<ValueId> inputs,
           std::vector<ValueId> outputs = {}) const;
 
-  // The op behind those that the graph has. The reference is good until the next one.
+  // Appends the op to the graph. The reference is valid until the next one is appended.
   const Op& append(std::string name, std::string_view kind, Attributes attributes,
                    std::vector<ValueId> inputs, std::vector<ValueId> outputs = {});
 

@@ -1,6 +1,7 @@
-// What the ranks of the mesh's axes hold of a value. Over an axis that is not named here they all hold the
-// same; over one that is, each holds a part of its own: of the rows, of the columns, or of a sum. (Ranks that
-// run other samples have activations of the same name that are other values, not parts of one.)
+// A Placement says what the ranks along each mesh axis hold of a value. Along an axis that is not named here
+// they are replicas: all hold the same. Along a named axis each holds a shard: of the rows, of the columns,
+// or of a sum. (Ranks that run other samples have activations of the same name that are different values, not
+// shards of one.)
 #pragma once
 
 #include <algorithm>
