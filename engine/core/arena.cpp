@@ -19,14 +19,15 @@ namespace recollect {
 namespace {
 
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
-// Addresses before and after that nobody may touch: whole pages, whatever their size.
+// Address space before and after the arena that cannot be accessed: whole pages, whatever their size.
 constexpr std::size_t kGuard = 65536;
 
 std::size_t whole_pages(std::size_t bytes) { return (bytes + kGuard - 1) / kGuard * kGuard; }
 
-// The system clears pages no faster than one thread of it asks for them. Returns the reason where some cannot be had, or 0.
+// Backs the memory with pages, from several threads, because the system clears pages only as fast as one
+// thread asks for them. Returns 0, or the errno if some pages cannot be had.
 int populate(std::byte* memory, std::size_t bytes) {
-  constexpr std::size_t kAtOnce = std::size_t{64} << 20;  // of a thread
+  constexpr std::size_t kAtOnce = std::size_t{64} << 20;  // bytes that a thread takes at a time
   std::atomic<std::size_t> next{0};
   std::atomic<int> failed{0};
   const auto work = [&] {
@@ -37,7 +38,7 @@ int populate(std::byte* memory, std::size_t bytes) {
   const std::size_t most = std::min<std::size_t>(std::thread::hardware_concurrency(), bytes / (4 * kAtOnce));
   try {
     while (threads.size() + 1 < most) threads.emplace_back(work);
-  } catch (const std::system_error&) {  // no more threads: those that there are do it
+  } catch (const std::system_error&) {  // no more threads: the existing ones do the work
   }
   work();
   threads.clear();

@@ -1,5 +1,5 @@
-// One block of memory, reserved once and handed out by offset. An Arena never grows; whoever plans the
-// offsets answers for their not overlapping.
+// An Arena is one block of memory, reserved once and handed out by offset. It never grows. The code that
+// plans the offsets makes sure that values do not overlap.
 #pragma once
 
 #include <cstddef>
@@ -7,21 +7,21 @@
 
 namespace recollect {
 
-inline constexpr std::size_t kAlignment = 64;  // of every value and workspace in an arena
+inline constexpr std::size_t kAlignment = 64;  // bytes: of every value and workspace in an arena
 constexpr std::size_t aligned(std::size_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
-inline constexpr std::size_t kDiskBlock = 4096;  // of every value in a file
+inline constexpr std::size_t kDiskBlock = 4096;  // bytes: of every value in a file
 
 class Arena {
  public:
   using Release = void (*)(std::byte* base, std::size_t bytes);
 
-  // Host memory: zeroed, and backed by pages at once, so that what cannot be had fails here, not in the
-  // middle of a run. A page before and one after cannot be touched. Error kDeviceMemory where the system
-  // refuses.
+  // Reserves zeroed host memory and backs it with pages at once, so that a lack of memory shows here and not
+  // in the middle of a run. The pages just before and after it cannot be accessed. Throws Error kDeviceMemory
+  // if the system refuses.
   explicit Arena(std::size_t bytes);
-  // Memory of another kind, zeroed, that `release` gives back.
+  // Takes zeroed memory of another kind, which `release` frees.
   Arena(std::byte* base, std::size_t bytes, Release release) : memory_(base, Deleter{bytes, release}) {}
 
   std::byte* at(std::size_t offset) const { return memory_.get() + offset; }

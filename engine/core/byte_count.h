@@ -1,4 +1,4 @@
-// Bytes in sentences: exact, and as people read them.
+// Byte counts for messages: exact, and in a unit that people read.
 #pragma once
 
 #include <cstdint>

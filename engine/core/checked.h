@@ -1,4 +1,4 @@
-// Arithmetic on sizes that says so instead of wrapping.
+// Arithmetic on sizes that throws an Error instead of wrapping around.
 #pragma once
 
 #include <cstdint>

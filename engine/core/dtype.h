@@ -1,6 +1,6 @@
-// Element types. bf16 and f16 are storage types: arithmetic happens in float (or double) and is rounded to
-// nearest-even when stored. e4m3 and e5m2 are codes of 8 bits (float8.h), which mean something with a scale alone: they
-// count neither as floating nor as something that can be added up.
+// Element types. bf16 and f16 are storage types: arithmetic is done in float (or double), and results are
+// rounded to nearest-even when they are stored. e4m3 and e5m2 are 8-bit codes (float8.h) that mean something
+// only together with a scale, so they count neither as floating types nor as types that can be added up.
 #pragma once
 
 #include <bit>

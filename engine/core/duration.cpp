@@ -8,7 +8,7 @@ namespace recollect {
 
 namespace {
 
-// Without the zeros that say nothing: "3.20" is "3.2", "500.0" is "500".
+// Omits zeros at the end: "3.20" is "3.2", "500.0" is "500".
 std::string number_text(double number, int decimals) {
   std::string text = fmt::format("{:.{}f}", number, decimals);
   if (decimals == 0) return text;

@@ -1,5 +1,5 @@
-// Durations as people read them: one unit, about three digits. Whatever is said on the terminal of how long something
-// takes is worded here; files have seconds.
+// Durations for people: one unit, about three digits. Every duration on the terminal is worded here; files
+// hold seconds.
 #pragma once
 
 #include <chrono>
@@ -12,14 +12,15 @@ std::string duration_text(double seconds);
 
 inline std::string duration_text(std::chrono::duration<double> time) { return duration_text(time.count()); }
 
-// One unit for the cells of a table.
+// One unit for all cells of a table.
 struct DurationUnit {
   const char* name;
   double seconds;
   double operator()(double duration) const { return duration / seconds; }
 };
 
-// For a table whose largest number is `most`: ms, and s or min where that would be a number of six digits and more.
+// Returns the unit for a table whose largest duration is `most` seconds: ms, or else s or min if the number
+// would have more than five digits.
 const DurationUnit& duration_unit_for(double most);
 
 }  // namespace recollect

@@ -38,10 +38,10 @@ class Error : public std::runtime_error {
   std::string hint_;
 };
 
-// What the system calls the value of errno that it is given.
+// Returns the system's message for a value of errno.
 inline std::string system_message(int error_number) { return std::generic_category().message(error_number); }
 
-// For broken invariants of our own, never for what a user can cause.
+// Checks an invariant of our own. Never use it for what a user can cause.
 inline void require(bool condition, const std::string& what) {
   if (!condition) throw Error(ExitCode::kInternal, what, "this is a bug in recollect");
 }

@@ -1,7 +1,8 @@
-// The two 8-bit formats of the Open Compute Project's "8-bit Floating Point Specification" (2023). e4m3 has no infinity,
-// 448 is its largest number; e5m2 has, and 57344 is its largest finite one. Floats are rounded to the nearest number, ties
-// to even, and saturate: what is larger than the largest number, infinity too, becomes that. All NaNs become one, 0x7f, as
-// on NVIDIA's devices. Every number of either is one of bf16 too.
+// The two 8-bit formats of the Open Compute Project's "8-bit Floating Point Specification" (2023). e4m3 has
+// no infinity, and its largest number is 448. e5m2 has infinity, and its largest finite number is 57344.
+// Floats are rounded to the nearest number, ties to even, and saturate: everything larger than the largest
+// number, infinity included, becomes the largest number. Every NaN becomes 0x7f, as on NVIDIA's devices.
+// Every number of both formats is also a bf16 number.
 #pragma once
 
 #include <bit>
@@ -18,7 +19,7 @@ inline constexpr uint8_t kNan = 0x7f;
 struct E4M3 {
   static constexpr int kMantissa = 3, kBias = 7;
   static constexpr uint8_t kLargest = 0x7e,
-                           kInfinity = 0x7f;  // no code is infinity: the first NaN in its place
+                           kInfinity = 0x7f;  // no code is infinity: the first NaN stands in its place
   static constexpr float kMost = 448;
 };
 
@@ -32,7 +33,8 @@ template <typename Format>
 constexpr uint8_t narrow(float value) {
   constexpr int kCut = 23 - Format::kMantissa;
   constexpr uint32_t kSmallestNormal = (128u - Format::kBias) << 23;
-  // Its last place is the smallest number of the format: added to what is below the normal ones, it rounds that.
+  // The float whose last mantissa bit is worth the format's smallest number. Adding it to a value below the
+  // normal numbers rounds that value.
   constexpr uint32_t kRounder = (127u + 1 - Format::kBias - Format::kMantissa + 23) << 23;
   const uint32_t u = std::bit_cast<uint32_t>(value), sign = u >> 24 & 0x80u, magnitude = u & 0x7fffffffu;
   if (magnitude > 0x7f800000u) return kNan;

@@ -1,4 +1,4 @@
-// Returns to the system the freed memory that the allocator keeps, so that resident memory is as predicted.
+// Returns freed memory that the allocator still holds to the system, so that resident memory is as predicted.
 #pragma once
 
 #include <malloc.h>
@@ -7,8 +7,8 @@
 
 namespace recollect {
 
-// One thread at a time: where another allocator serves malloc (a sanitizer's, a
-// preloaded one), the first call initialises glibc's own allocator without a lock.
+// One thread at a time: if another allocator serves malloc (a sanitizer's, a preloaded one), the first call
+// initialises glibc's own allocator without a lock.
 inline void give_back_freed_memory() {
   static std::mutex one_at_a_time;
   const std::lock_guard lock(one_at_a_time);

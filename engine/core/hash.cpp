@@ -8,7 +8,7 @@ namespace {
 
 constexpr uint64_t kMultiplier = 0x9E3779B97F4A7C15u;  // odd, so that multiplying loses nothing
 
-// One to one in each argument. High bits are folded down first, since a product only spreads upwards.
+// One to one in each argument. High bits are folded down first, because a product only spreads bits upwards.
 uint64_t mix(uint64_t hash, uint64_t word) {
   hash ^= word;
   hash ^= hash >> 32;
@@ -17,7 +17,7 @@ uint64_t mix(uint64_t hash, uint64_t word) {
 
 }  // namespace
 
-// Four chains, so that the multiplier's latency is hidden.
+// Four independent chains hide the multiplier's latency.
 uint64_t hash_bytes(const void* data, std::size_t bytes) {
   const auto* at = static_cast<const std::byte*>(data);
   uint64_t chains[4] = {1, 2, 3, 4};

@@ -1,4 +1,5 @@
-// A hash of memory, to compare contents with: not secret, not for other machines.
+// A hash of memory, for comparing contents. It is not cryptographic, and other machines may give other
+// hashes.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +7,7 @@
 
 namespace recollect {
 
-// Of all bytes. Any change within one 8-byte word changes it.
+// Hashes all bytes. Any change within one 8-byte word changes the hash.
 uint64_t hash_bytes(const void* data, std::size_t bytes);
 
 }  // namespace recollect

@@ -1,4 +1,4 @@
-// Marks functions that kernels call on a device as well as the host does. Nothing to other compilers than
+// Marks functions that are called both on the host and in device kernels. Empty for compilers other than
 // CUDA's.
 #pragma once
 

@@ -1,4 +1,4 @@
-// The target of what no loss counts.
+// The target values that every loss ignores.
 #pragma once
 
 #include <cstdint>
@@ -6,10 +6,10 @@
 
 namespace recollect {
 
-// As torch's cross_entropy has it.
+// The same number as in torch's cross_entropy.
 inline constexpr int32_t kIgnoredLabel = -100;
 
-// Where targets are numbers: not a number, which no file can say.
+// For targets that are real numbers: NaN, which no data file can contain.
 inline constexpr float kIgnoredNumber = std::numeric_limits<float>::quiet_NaN();
 
 }  // namespace recollect

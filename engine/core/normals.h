@@ -1,6 +1,7 @@
-// Random numbers that parameters begin with: pure functions of (seed, place of the parameter, number of the element), four from
-// each block of Philox. This is their definition, in double. What makes many floats at once (engine/ops/cpu/draw_normals.cpp)
-// gives the same bits as these numbers do when they are rounded.
+// The random numbers that parameters begin with. Each is a pure function of (seed, place of the parameter,
+// index of the element); each Philox block gives four. This file defines them, in double. Code that makes
+// many floats at once (engine/ops/cpu/draw_normals.cpp) gives the same bits as these numbers rounded to
+// float.
 #pragma once
 
 #include <array>
@@ -14,7 +15,7 @@ namespace recollect {
 
 inline constexpr uint32_t kInitLayer = 0xfffffd;  // RandomKey::layer of weight initialisation
 
-// Of which parameter.
+// Identifies a parameter.
 struct DrawKey {
   uint64_t seed = 0, place = 0;
   std::array<uint32_t, 4> words(uint64_t block) const {
@@ -24,7 +25,8 @@ struct DrawKey {
   }
 };
 
-// Standard normals of elements 4 * block ... 4 * block + 3: Box-Muller on the four words of one block.
+// Returns the standard normals of elements 4 * block ... 4 * block + 3: the Box-Muller transform of the four
+// words of one block.
 inline std::array<double, 4> normals(const DrawKey& key, uint64_t block) {
   const std::array<uint32_t, 4> words = key.words(block);
   std::array<double, 4> out{};
@@ -37,7 +39,7 @@ inline std::array<double, 4> normals(const DrawKey& key, uint64_t block) {
   return out;
 }
 
-// Uniform in (-1, 1), likewise.
+// The same for numbers that are uniform in (-1, 1).
 inline std::array<double, 4> uniforms(const DrawKey& key, uint64_t block) {
   const std::array<uint32_t, 4> words = key.words(block);
   std::array<double, 4> out{};

@@ -4,7 +4,7 @@
 // threads.
 //
 // Element e takes lane (e % 64) / 16 of block (e / 64) * 16 + e % 16: sixteen neighbours come from sixteen
-// blocks, which is what a vector unit wants.
+// blocks, so that a vector unit can compute sixteen blocks at once.
 #pragma once
 
 #include <array>
@@ -34,7 +34,7 @@ RECOLLECT_HOST_DEVICE inline std::array<uint32_t, 4> philox4x32(std::array<uint3
   return c;
 }
 
-// The words of one block, one for each of four elements that lie sixteen apart.
+// The words of one block: one for each of four elements that lie sixteen apart.
 RECOLLECT_HOST_DEVICE inline std::array<uint32_t, 4> random_block(const RandomKey& key, uint64_t block) {
   return philox4x32({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32),
                      (key.layer << 8) | (key.site & 0xffu), static_cast<uint32_t>(key.step)},

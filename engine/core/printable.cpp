@@ -22,12 +22,13 @@ bool is_control(uint32_t point) { return point < 0x20 || (point >= 0x7f && point
 
 bool is_plain(char c) { return c >= 0x20 && c < 0x7f; }
 
-// Ends of lines and paragraphs, and what changes the direction of what follows.
+// Ends of lines and paragraphs, and characters that change the text direction.
 bool is_layout(uint32_t point) {
   return point == 0x061c || (point >= 0x200e && point <= 0x200f) || (point >= 0x2028 && point <= 0x202e) ||
          (point >= 0x2066 && point <= 0x2069);
 }
 
+// Escapes control characters that are not in `stays`, direction marks, and bytes that are not UTF-8.
 std::string escape(std::string_view text, std::string_view stays) {
   std::string result;
   result.reserve(text.size());

@@ -1,6 +1,6 @@
-// What a terminal may show of text that others wrote (names in files, file names, words of other ranks): no
-// byte of it moves the cursor, changes colours, turns the reading direction or begins a line of its own, and
-// a long list of it stays short.
+// Makes text that others wrote (names in files, file names, messages of other ranks) safe for a terminal: no
+// byte of it moves the cursor, changes colours, turns the reading direction or begins a new line, and a long
+// list is shortened.
 #pragma once
 
 #include <cstddef>
@@ -10,13 +10,13 @@
 
 namespace recollect {
 
-// Bytes of the UTF-8 character that `text` begins with; 0 where it begins with none (overlong forms,
+// Returns the bytes of the UTF-8 character that `text` begins with; 0 if it is not valid (overlong forms,
 // surrogates, cut off).
 std::size_t utf8_length(std::string_view text);
 
-// One line: control characters and marks of direction as \x1b or \u202e, and so the bytes that are not UTF-8.
+// Returns one line: control characters, direction marks and bytes that are not UTF-8 become \x1b or \u202e.
 std::string printable(std::string_view text);
-// The same for text of our own making that may hold such names: ends of lines and tabs stay.
+// The same for our own text that may contain such names: ends of lines and tabs stay.
 std::string printable_lines(std::string_view text);
 
 // "a, b, c and 7 more", each name printable.

@@ -12,7 +12,7 @@ namespace recollect {
 template <typename E>
 inline constexpr int kSpellings = 0;
 
-// Spellings of earlier versions, which are still read. Likewise.
+// Spellings of earlier versions, which are still read; specialised in the same way.
 template <typename E>
 inline constexpr std::array<std::pair<std::string_view, E>, 0> kOldSpellings{};
 

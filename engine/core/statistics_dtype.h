@@ -1,4 +1,4 @@
-// The dtype of statistics, biases, norm weights and parameter gradients beside activations of another.
+// The dtype of statistics, biases, norm weights and parameter gradients, for activations of a given dtype.
 #pragma once
 
 #include "engine/core/dtype.h"

@@ -13,8 +13,8 @@ namespace recollect::cuda {
 
 namespace {
 
-// cuDNN's first whose backward needs no padding mask of the host's making when a sequence is not whole tiles:
-// such a mask is copied from memory that a recorded step may outlive.
+// The first cuDNN whose backward needs no padding mask made by the host when a sequence is not whole tiles.
+// Such a mask is copied from memory that a captured step may outlive.
 constexpr std::size_t kOldestCudnn = 91600;
 
 template <typename F>
@@ -61,8 +61,7 @@ LibraryName nccl_name() {
 }
 
 Library::Library(LibraryName name, const SearchPlaces& places) : name_(std::move(name)) {
-  static std::mutex
-      one_at_a_time;  // what another thread loads meanwhile would be in the process that is asked
+  static std::mutex one_at_a_time;  // what another thread loads meanwhile would be in the child process
   const std::lock_guard lock(one_at_a_time);
   if (name_.version && take_loaded()) return;
   std::string tried, why;

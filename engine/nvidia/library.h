@@ -1,6 +1,7 @@
-// One of NVIDIA's shared libraries, opened while the program runs: it starts, plans and estimates where there
-// is none. The first one that is new enough is taken: in the folders of RECOLLECT_NVIDIA_LIBRARIES, by the loader's
-// own rules (LD_LIBRARY_PATH and the system's list), in pip's folders, in the CUDA toolkits.
+// One of NVIDIA's shared libraries, opened at run time, so that the program also starts, plans and estimates
+// without it. The first file that is new enough is used, in this order: the folders of
+// RECOLLECT_NVIDIA_LIBRARIES, the loader's own rules (LD_LIBRARY_PATH and the system's list), pip's folders,
+// the CUDA toolkits.
 #pragma once
 
 #include <cstddef>
@@ -15,35 +16,35 @@ namespace recollect::cuda {
 struct LibraryName {
   std::string title;       // "cuBLASLt"
   std::string soname;      // "libcublasLt.so.13": the major version that our headers were made for
-  std::string fix;         // what to do where it is missing
-  std::size_t oldest = 0;  // that will do, as the library says it: 91600 is 9.16.0
-  std::size_t (*version)(void* handle) = nullptr;  // asks an opened one. nullptr: every version will do
-  std::string parts = {};                          // files of its folder that begin so are parts of it
-  std::vector<std::string> first_parts = {};       // which of them come first, the rest of their names
+  std::string fix;         // what to do if it is missing
+  std::size_t oldest = 0;  // the oldest version that will do, as the library numbers it: 91600 is 9.16.0
+  std::size_t (*version)(void* handle) = nullptr;  // asks an opened library; nullptr: any version will do
+  std::string parts = {};                          // how the names of its parts begin: files in its folder
+  std::vector<std::string> first_parts = {};       // the parts to open first, by the rest of their names
 };
 
 std::string version_text(std::size_t version);  // 91600: "9.16.0"
 
-// Those of the backend, in the major versions that it was made for.
+// The libraries of the backend, in the major versions that it was made for.
 LibraryName cublas_name();
 LibraryName cudnn_name();
 LibraryName nccl_name();
 
 class Library {
  public:
-  // Error kConfiguration where none is new enough, naming every place, and where one in a folder that the user
-  // names cannot be loaded. Elsewhere a file that cannot be loaded is passed over. Parts come from its own folder. One
-  // that is in this process already, for another rank of it, is taken again.
+  // Throws Error kConfiguration, naming every place, if no file is new enough, and if a file in a folder that
+  // the user named cannot be loaded. Elsewhere a file that cannot be loaded is skipped. Parts come from the
+  // library's own folder. A library that is in this process already, for another rank, is used again.
   Library(LibraryName name, const SearchPlaces& places);
 
   const std::string& title() const { return name_.title; }
   const std::string& path() const { return path_; }  // of the file that was loaded
-  std::size_t version() const { return version_; }   // 0 where it is not asked
-  // What was found before it: "9.14.0 at FILE is too old".
+  std::size_t version() const { return version_; }   // 0 if it was not asked
+  // The files that were found first and rejected: "9.14.0 at FILE is too old".
   const std::vector<std::string>& passed_over() const { return passed_over_; }
   void* handle() const { return handle_; }
 
-  // Error kConfiguration where the library has no such function.
+  // Throws Error kConfiguration if the library has no such function.
   template <typename F>
   F* function(const char* name) const {
     static_assert(std::is_function_v<F>, "give the function's type: decltype(::name)");

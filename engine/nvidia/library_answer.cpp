@@ -23,9 +23,10 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kPatience = std::chrono::seconds(20);  // a library of half a gigabyte on a cold disk
+constexpr auto kPatience = std::chrono::seconds(20);  // for a library of half a gigabyte on a cold disk
 
-// The loader knows a library by the name that it was asked for; where it lies, the process's link map says.
+// Returns the library's file, from the process's link map: the loader knows a library by the name it was
+// asked for.
 std::string file_of(void* handle, const std::string& asked) {
   link_map* map = nullptr;
   if (dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map && map->l_name && *map->l_name) return map->l_name;
@@ -37,7 +38,7 @@ std::string loader_error() {
   return text ? text : "unknown error";
 }
 
-// Parts in the folder of `file`, in the order in which they need each other.
+// Returns the parts in the folder of `file`, in the order in which they need each other.
 std::vector<std::string> parts_of(const LibraryName& name, const std::string& file) {
   const std::string ending = name.soname.substr(name.soname.find(".so"));
   std::vector<std::string> parts;
@@ -58,7 +59,7 @@ std::vector<std::string> parts_of(const LibraryName& name, const std::string& fi
   return parts;
 }
 
-// Where the loader finds a library that is asked for by name alone.
+// Returns the file that the loader finds for a bare name.
 std::string found_by_loader(const std::string& soname, std::string& why) {
   void* handle = dlopen(soname.c_str(), RTLD_LAZY | RTLD_LOCAL);
   if (!handle) {
@@ -70,7 +71,7 @@ std::string found_by_loader(const std::string& soname, std::string& why) {
   return path;
 }
 
-// In the child: version, path and what went wrong, as lines. Never returns.
+// Runs in the child process: writes the version and the path, or what went wrong, as lines. Never returns.
 [[noreturn]] void answer_and_end(const LibraryName& name, const std::string& file, int to) {
   const OpenedLibrary library = open_library(name, file, Parts::kFirst);
   std::string text = library.handle ? std::to_string(name.version(library.handle)) + "\n" + library.path
@@ -80,10 +81,10 @@ std::string found_by_loader(const std::string& soname, std::string& why) {
     if (n < 0 && errno != EINTR) break;
     if (n > 0) sent += static_cast<std::size_t>(n);
   }
-  ::_exit(0);  // whatever the library's destructors would do
+  ::_exit(0);  // without running the library's destructors
 }
 
-// All that comes before the other end is closed or time is over.
+// Reads until the other end is closed. Returns false if that takes too long.
 bool read_all(int from, std::string& text) {
   const auto deadline = Clock::now() + kPatience;
   for (;;) {

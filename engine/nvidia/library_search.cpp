@@ -67,12 +67,13 @@ class Places {
     if (std::find(found_.begin(), found_.end(), text) == found_.end()) found_.push_back(text);
   }
 
-  // nvidia/<library>/lib of one folder of Python packages.
+  // Adds nvidia/<library>/lib of one folder of Python packages.
   void add_packages(const fs::path& packages) {
     for (const std::string& library : folders_in(packages / "nvidia", "")) add(fs::path(library) / "lib");
   }
 
-  // Those of a Python installed below `prefix`: lib/python3.11/site-packages, and Debian's dist-packages.
+  // Adds those of a Python installed below `prefix`: lib/python3.11/site-packages, and Debian's
+  // dist-packages.
   void add_python(const fs::path& prefix) {
     for (const std::string& python : folders_in(prefix / "lib", "python3"))
       for (const char* packages : {"site-packages", "dist-packages"})
@@ -132,7 +133,8 @@ SearchEnvironment SearchEnvironment::of_process() {
 
 SearchPlaces search_places(const SearchEnvironment& e) {
   Places then;
-  // Of a wheel: site-packages/recollect/bin/recollect, whatever environment is activated.
+  // A wheel's program, site-packages/recollect/bin/recollect, uses its own site-packages, whatever
+  // environment is active.
   const fs::path package = fs::path(e.program).parent_path().parent_path();
   if (package.filename() == "recollect") then.add_packages(package.parent_path());
   if (!e.virtual_env.empty()) then.add_python(e.virtual_env);

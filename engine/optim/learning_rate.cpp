@@ -10,13 +10,13 @@ namespace recollect {
 
 namespace {
 
-constexpr int64_t kTimescale = 10000;  // of inverse_sqrt without a warm-up
+constexpr int64_t kTimescale = 10000;  // steps; of inverse_sqrt without a warm-up
 
 double part_done(int64_t done, int64_t all) {
   return static_cast<double>(done) / static_cast<double>(std::max<int64_t>(1, all));
 }
 
-// From 1 to 0 while `progress` goes from 0 to 1.
+// Falls from 1 to 0 while `progress` goes from 0 to 1.
 double remaining(DecayShape shape, double progress) {
   switch (shape) {
     case DecayShape::kCosine:
@@ -33,7 +33,7 @@ double above_minimum(const LearningRateSchedule& s, double part_of_peak) {
   return s.minimum + (s.peak - s.minimum) * part_of_peak;
 }
 
-// The cosine from its beginning in each cycle.
+// A cosine that starts again from the peak in each cycle.
 double restarted(const LearningRateSchedule& s, double progress) {
   if (progress >= 1.0) return s.minimum;
   const double in_cycle = std::fmod(static_cast<double>(s.cycles) * progress, 1.0);
@@ -52,7 +52,7 @@ double stable_then_falling(const LearningRateSchedule& s, int64_t step) {
   return above_minimum(s, remaining(s.decay_shape, std::min(1.0, part_done(falling, s.decay_steps))));
 }
 
-// torch counts what it goes up and down from the number of the step before, which is none for the first.
+// Follows torch, which counts steps from 0: the rise ends at `rising` * steps - 1 and the fall at steps - 1.
 double one_cycle(const LearningRateSchedule& s, int64_t step) {
   const auto now = static_cast<double>(step), steps = static_cast<double>(s.total_steps);
   const double first = s.peak / s.first_divisor, last = first / s.last_divisor;

@@ -1,5 +1,5 @@
-// Learning-rate schedules as pure functions of the step: those of transformers.get_scheduler by their names there,
-// and torch's OneCycleLR and StepLR.
+// Learning-rate schedules as pure functions of the step: those of transformers.get_scheduler, under the same
+// names, and torch's OneCycleLR and StepLR.
 #pragma once
 
 #include <cstdint>
@@ -38,26 +38,26 @@ inline constexpr std::array<std::string_view, 3> kSpellings<DecayShape> = {"cosi
 struct LearningRateSchedule {
   SchedulerName name = SchedulerName::kConstant;
   double peak = 0;
-  double minimum = 0;        // where `ends_at_minimum` says so
-  int64_t warmup_steps = 0;  // rises from 0, linearly; warmup_stable_decay from the minimum
+  double minimum = 0;        // of the schedules with ends_at_minimum()
+  int64_t warmup_steps = 0;  // linear rise from 0; warmup_stable_decay: from the minimum
   int64_t total_steps = 0;
   int64_t cycles = 1;                            // cosine_with_restarts
   double power = 1;                              // polynomial
   int64_t timescale = 0;                         // inverse_sqrt; 0: the warm-up's steps, or 10000 without one
-  int64_t decay_steps = 0;                       // warmup_stable_decay: the last ones, in which it falls
+  int64_t decay_steps = 0;                       // warmup_stable_decay: the last steps, in which it falls
   DecayShape decay_shape = DecayShape::kCosine;  // warmup_stable_decay and one_cycle
-  double rising = 0.3;                           // one_cycle: part of the steps
-  double first_divisor = 25;                     // one_cycle: of the peak, at the beginning
-  double last_divisor = 1e4;                     // one_cycle: of that, at the end
-  int64_t step_size = 1;                         // step: from one fall to the next
-  double gamma = 0.1;                            // step: factor of each
+  double rising = 0.3;                           // one_cycle: fraction of the steps in which it rises
+  double first_divisor = 25;                     // one_cycle: the peak divided by the first rate
+  double last_divisor = 1e4;                     // one_cycle: the first rate divided by the last
+  int64_t step_size = 1;                         // step: steps between two falls
+  double gamma = 0.1;                            // step: factor of each fall
 };
 
 // The rate of optimizer step `step`, counted from 0.
 double learning_rate(const LearningRateSchedule& schedule, int64_t step);
 
 bool ends_at_minimum(SchedulerName name);
-// Whether the rate of a step depends on how many there are.
+// Returns true if the rate of a step depends on the total number of steps.
 bool follows_length(SchedulerName name);
 
 }  // namespace recollect

@@ -1,8 +1,8 @@
-// The factor that keeps f16 gradients in range (Micikevicius et al., "Mixed precision training", ICLR 2018):
-// the loss is multiplied by it before backward, the gradients are divided by it before they are used. A power
-// of two, so that it changes no bit of what stays in range. Dynamic: halved when a gradient overflows, whose
-// update is then left out, and doubled after `window` updates in a row without that, as torch.amp.GradScaler
-// does.
+// The loss scale keeps f16 gradients in range (Micikevicius et al., "Mixed precision training", ICLR 2018):
+// the loss is multiplied by it before backward, and the gradients are divided by it before they are used. It
+// is a power of two, so that it changes no bit of what stays in range. A dynamic scale is halved when a
+// gradient overflows (that update is skipped) and doubled after `window` updates in a row without overflow,
+// as in torch.amp.GradScaler.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ class LossScale {
 
   double value() const { return value_; }
   int64_t in_a_row() const { return in_a_row_; }
-  // Where a training that is resumed had come to. A fixed one stays what it is.
+  // Continues from the state of a resumed training. A fixed scale does not change.
   void restore(double value, int64_t in_a_row) {
     if (!is_dynamic()) return;
     value_ = value;
@@ -24,7 +24,8 @@ class LossScale {
   }
   void raise_to(double least) { value_ = value_ < least && is_dynamic() ? least : value_; }
   bool is_dynamic() const { return window_ > 0; }
-  // After each step, alike on every rank: were the gradients finite? False when the scale cannot go lower.
+  // Called after each step, with the same argument on every rank: were the gradients finite? Returns false if
+  // a dynamic scale cannot go lower, or if a fixed scale overflowed.
   bool update(bool finite) {
     if (!is_dynamic()) return finite;
     if (!finite) {
@@ -40,7 +41,7 @@ class LossScale {
   }
 
  private:
-  static constexpr double kGreatest = 0x1p60;  // there is nothing to win beyond, and much room left
+  static constexpr double kGreatest = 0x1p60;  // a larger one gains nothing; this leaves enough room
 
   LossScale(double value, int64_t window) : value_(value), window_(window) {}
 
