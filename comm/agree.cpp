@@ -1,4 +1,5 @@
-// Agreement costs one gather of 16 bytes per rank; the texts travel only where they differ.
+// Agreement costs one gather of 16 bytes per rank (a digest and a size); the texts are sent only if they
+// differ.
 #include "comm/agree.h"
 
 #include <fmt/format.h>
@@ -20,14 +21,14 @@
 namespace recollect {
 namespace {
 
-// FNV-1a.
+// The 64-bit FNV-1a hash.
 uint64_t digest(std::string_view text) {
   uint64_t hash = 0xcbf29ce484222325u;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
   return hash;
 }
 
-// "key\0value\0" for every key. YAML text holds no NUL.
+// Encodes the map as "key\0value\0" for every key. YAML text contains no NUL.
 std::string join(const std::map<std::string, std::string>& flat) {
   std::string text;
   for (const auto& [key, value] : flat) text.append(key).append(1, '\0').append(value).append(1, '\0');
@@ -67,9 +68,9 @@ std::string list_ranks(const std::vector<int>& ranks) {
   return text;
 }
 
-using Hosts = std::vector<std::string>;  // of each rank
+using Hosts = std::vector<std::string>;  // by rank
 
-// " (node1)": where these ranks are, if all ranks are not in one place.
+// Returns " (node1)", the hosts of these ranks, or "" if all ranks are on one host.
 std::string where(const std::vector<int>& ranks, const Hosts& hosts) {
   if (std::set<std::string>(hosts.begin(), hosts.end()).size() == 1) return "";
   std::set<std::string> names;
@@ -77,7 +78,7 @@ std::string where(const std::vector<int>& ranks, const Hosts& hosts) {
   return " (" + list_some({names.begin(), names.end()}, kMostShown) + ")";
 }
 
-// One line per key that is not the same everywhere.
+// Returns one line per key that differs between ranks.
 std::string explain(const std::vector<std::map<std::string, std::string>>& configs, const Hosts& hosts) {
   std::map<std::string, std::map<std::string, std::vector<int>>> holders;  // key -> value -> ranks
   for (std::size_t r = 0; r < configs.size(); ++r) {
@@ -148,7 +149,7 @@ void fail_together(Communicator& communicator, const std::function<void()>& act)
   try {
     what = broadcast_text(mine ? mine->what() : "", rank, communicator);
     hint = broadcast_text(mine ? mine->hint() : "", rank, communicator);
-  } catch (const Error&) {  // the rank that tells it has left before all have heard it
+  } catch (const Error&) {  // the rank that sends it has left before all have received it
     if (!by_another) throw *mine;
   }
   throw SharedError(static_cast<ExitCode>(*first), what, hint, by_another);

@@ -1,4 +1,5 @@
-// What must be the same on all ranks is compared as texts by name.
+// Checks that settings which must be equal on all ranks are equal, and makes a failure of one rank the
+// failure of all. Settings are compared as texts, by name.
 #pragma once
 
 #include <functional>
@@ -10,7 +11,7 @@
 
 namespace recollect {
 
-// An Error that all ranks of a group have, in the same words. One of them tells it.
+// An Error that every rank of a group throws with the same text. One rank prints it.
 class SharedError : public Error {
  public:
   SharedError(ExitCode code, const std::string& what, const std::string& hint, bool told_by_another)
@@ -22,16 +23,17 @@ class SharedError : public Error {
   bool told_by_another_;
 };
 
-// Collective. Error kRanksDisagree on every rank, which the first one tells, where any text differs on any rank, naming the texts, what
-// they say and the ranks that have them; `what` names them all in the message ("configurations").
+// Collective. If any text differs between ranks, every rank throws Error kRanksDisagree, and rank 0 prints
+// it. The message names the texts that differ, their values and the ranks that have them; `what` names all
+// texts together ("configurations").
 void check_texts_agree(const std::map<std::string, std::string>& texts, const std::string& what,
                        const std::string& hint, Communicator& communicator);
 
-// Collective. Does what may end in an Error, and involves no other rank. Where it does so on any rank it does on all: with
-// that of the first such rank, which tells it.
+// Collective. Runs `act`, which may throw an Error and must not involve another rank. If it throws on any
+// rank, all ranks throw the Error of the first such rank, which prints it.
 void fail_together(Communicator& communicator, const std::function<void()>& act);
 
-// Collective. A text that rank `root` knows, on all ranks.
+// Collective. Returns the text of rank `root` on all ranks.
 std::string broadcast_text(std::string text, int root, Communicator& communicator);
 
 }  // namespace recollect

@@ -13,7 +13,8 @@ namespace {
 
 constexpr const char* kHint = "start every rank through one launcher and unset the variables of the others";
 
-// The digits at the start of `text`, which loses them; nothing where there are none or too many.
+// Takes the digits at the start of `text`, which it removes; nothing if there are none or the number is too
+// large.
 std::optional<int> take_count(std::string_view& text) {
   int count = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
@@ -22,14 +23,14 @@ std::optional<int> take_count(std::string_view& text) {
   return count;
 }
 
-// Takes `part` from the start of `text`, if it stands there.
+// Removes `part` from the start of `text` if it is there.
 bool take(std::string_view& text, std::string_view part) {
   const bool there = text.starts_with(part);
   if (there) text.remove_prefix(part.size());
   return there;
 }
 
-// Reads variables, remembering nothing: the environment is the state.
+// Reads environment variables. It stores nothing: the environment is the state.
 class Reader {
  public:
   explicit Reader(const EnvironmentLookup& lookup) : lookup_(lookup) {}
@@ -52,7 +53,7 @@ class Reader {
     return result;
   }
 
-  // The first that is set.
+  // Returns the first one that is set.
   std::optional<int> first_number(std::initializer_list<const char*> names) const {
     for (const char* name : names)
       if (const auto value = number(name)) return value;
@@ -71,10 +72,10 @@ struct Names {
   std::initializer_list<const char*> local_size;
 };
 
-// What one launcher says.
+// The statement of one launcher about this rank.
 struct Statement {
   RankEnvironment who;
-  bool tells_node = false;  // its local rank and size are not just assumed
+  bool tells_node = false;  // it gave the local rank and size; they are not just assumed
 
   std::string to_string() const {
     std::string text =
@@ -94,7 +95,7 @@ void refuse_half(const char* source, const char* first, bool has_first, const ch
               "set " + missing + " too, or unset what another launcher has left");
 }
 
-// Nothing when the launcher is silent.
+// Returns nothing if the launcher has set no variables.
 std::optional<Statement> read(const Reader& env, const Names& names) {
   const auto rank = env.number(names.rank);
   const auto size = env.first_number(names.size);
@@ -116,7 +117,8 @@ std::optional<Statement> read(const Reader& env, const Names& names) {
   return said;
 }
 
-// Slurm's list of tasks per node, "2(x3),1", at the given node; nothing when it is malformed or too short.
+// Returns the entry for a node in Slurm's list of tasks per node, such as "2(x3),1"; nothing if the list is
+// malformed or too short.
 std::optional<int> tasks_on_node(std::string_view list, int node) {
   while (!list.empty()) {
     const auto tasks = take_count(list);
@@ -154,7 +156,7 @@ std::optional<Statement> read_slurm(const Reader& env) {
 
 std::string find_run_id(const Reader& env, const std::string& source) {
   if (env.has("RECOLLECT_RUN_ID")) return env.text("RECOLLECT_RUN_ID");
-  // The launcher that said who we are comes first: an outer one may be the same for several runs.
+  // The launcher that gave the rank comes first, because an outer launcher may be the same for several runs.
   std::string torchrun = env.has("TORCHELASTIC_RUN_ID")
                              ? env.text("TORCHELASTIC_RUN_ID") + ":" + env.text("MASTER_PORT")
                              : std::string();
@@ -197,7 +199,7 @@ std::vector<Statement> read_all(const Reader& env) {
   return said;
 }
 
-// Whether this launcher is one that MPI asks who it is. Slurm only where it was told to help MPI.
+// Returns true if MPI gets its rank from this launcher. Slurm counts only if it was told to support MPI.
 bool starts_mpi(const Reader& env, const std::string& source) {
   return source == "Open MPI" || source == "PMI" ||
          (source == "Slurm" && (env.has("PMIX_RANK") || env.has("PMI_RANK")));
@@ -213,7 +215,8 @@ std::optional<RankEnvironment> discover_ranks(const EnvironmentLookup& lookup) {
       std::any_of(said.begin(), said.end(), [](const Statement& s) { return s.who.source == "Slurm"; });
   Statement chosen = said.front();
   for (const Statement& other : said) {
-    // A Slurm step (and the PMI it brings) may hold another launcher's daemons: one task starts many ranks.
+    // A Slurm step (and the PMI that comes with it) may hold the daemons of another launcher: one task then
+    // starts many ranks.
     const bool outer = other.who.source == "Slurm" || (other.who.source == "PMI" && in_slurm);
     if (outer && chosen.who.source != "Slurm" && other.who.size < chosen.who.size) continue;
     if (other.who.rank != chosen.who.rank || other.who.size != chosen.who.size) throw_contradiction(said);

@@ -31,7 +31,7 @@ uint64_t CallLog::begin(const CollectiveCall& call, std::span<const int> group, 
 void CallLog::end(uint64_t number) {
   const std::lock_guard lock(mutex_);
   Entry& entry = entries_[(number - 1) % kKept];
-  if (entry.number == number) entry.ended = now();  // else as many calls have begun since
+  if (entry.number == number) entry.ended = now();  // else as many newer calls have overwritten it
 }
 
 std::vector<CallLog::Entry> CallLog::entries() const {

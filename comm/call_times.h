@@ -1,7 +1,8 @@
-// How long a rank's calls took on one communicator; and, where there is a log, what they were. A call is waiting until the
-// last peer has come, and while nothing moves afterwards because a peer stands still, where messages show that (over tcp
-// they do, over MPI not). It is transfer for the rest of its time: bytes moved and summed, its own and, where these hold it
-// up, others'. Written by the thread that makes the calls; others read when that thread is idle.
+// Measures how long a rank's calls took on one communicator and, if there is a log, notes what they were.
+// Waiting is the time until the last peer has entered the call, and later times in which nothing moves
+// because a peer has stopped, if the transport shows that (TCP does, MPI does not). The rest of a call is
+// transfer: moving and summing bytes, its own and, where they hold it up, those of others. The thread that
+// makes the calls writes; others may read while that thread is idle.
 #pragma once
 
 #include <algorithm>
@@ -21,15 +22,15 @@ class CallTimes {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // `ranks`: of the group, by their numbers in the world.
+  // `ranks`: the group's ranks, by their numbers in the world.
   explicit CallTimes(std::vector<int> ranks) : ranks_(std::move(ranks)), by_rank_(ranks_.size(), 0.0) {}
 
   double waiting() const { return waiting_; }    // seconds
   double transfer() const { return transfer_; }  // seconds
   const std::vector<int>& ranks() const { return ranks_; }
-  // Of waiting(), by rank of the group: whose coming ended it.
+  // The parts of waiting(), by rank of the group: the rank whose arrival ended the wait.
   const std::vector<double>& waiting_by_rank() const { return by_rank_; }
-  // The rank, by its number in the world, for which the latest call waited longest; -1: for nobody.
+  // The rank, by its number in the world, for which the latest call waited longest; -1 if it waited for none.
   int latest() const { return latest_; }
 
   void waited(int rank, Clock::duration time) {
@@ -41,13 +42,14 @@ class CallTimes {
     latest_ = ranks_[rank];
   }
 
-  // Calls are noted there too, and named after an op as long as `op`, whose text must stay, is not null.
+  // Calls are also noted in this log, under the name of `op` while it is not null. The text of `op` must stay
+  // valid.
   void note_in(std::shared_ptr<CallLog> log) { log_ = std::move(log); }
   const std::shared_ptr<CallLog>& log() const { return log_; }
   void name_op(const char* op) { op_ = op; }
-  // " (layer3/mlp/fc2)"; "" where no op makes the call.
+  // Returns " (layer3/mlp/fc2)", or "" if no op makes the call.
   std::string op_text() const { return op_ ? " (" + std::string(op_) + ")" : ""; }
-  // Within a CallTimer's life: what is called; twice where one call sends and receives.
+  // Notes what is called, within the lifetime of a CallTimer. Called twice if one call sends and receives.
   void began(const CollectiveCall& call) {
     if (log_ && timed_ && open_count_ < open_.size()) open_[open_count_++] = log_->begin(call, ranks_, op_);
   }
@@ -61,7 +63,7 @@ class CallTimes {
     timed_ = true;
     open_count_ = 0;
   }
-  // What has failed stays open in the log.
+  // A call that failed stays open in the log.
   void end_call() {
     timed_ = false;
     if (std::uncaught_exceptions() == 0)
@@ -75,11 +77,11 @@ class CallTimes {
   std::shared_ptr<CallLog> log_;
   const char* op_ = nullptr;
   bool timed_ = false;
-  std::array<uint64_t, 2> open_ = {};  // numbers of the log
+  std::array<uint64_t, 2> open_ = {};  // numbers in the log
   std::size_t open_count_ = 0;
 };
 
-// Lives as long as one call.
+// Measures one call: lives as long as it.
 class CallTimer {
  public:
   explicit CallTimer(CallTimes& times) : times_(times), waiting_before_(times.waiting_) {

@@ -30,13 +30,13 @@ const char* verb_of(CollectiveKind kind) {
   return "unknown collective";
 }
 
-// These run in every call, so a message is only made when there is something to say: nothing here allocates.
+// These checks run in every call, so a message is made only when one fails: nothing here allocates otherwise.
 void check_reducible(const char* collective, DType dtype) {
   if (is_reducible(dtype)) return;
   require(false, std::string(collective) + " of " + std::string(name_of(dtype)) + " does not exist");
 }
 
-// `whole` holds `size` parts.
+// `whole` must hold `size` parts.
 void check_parts(const char* collective, const Tensor& part, const Tensor& whole, int size) {
   if (part.dtype == whole.dtype && part.bytes() * static_cast<std::size_t>(size) == whole.bytes()) return;
   require(false, std::string(collective) + " over " + std::to_string(size) + " ranks: the part is " +

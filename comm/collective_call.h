@@ -1,5 +1,5 @@
-// One call as a small record that ranks can exchange and compare: ranks that do not make the same
-// call at the same place must hear about it, not read each other's bytes.
+// A CollectiveCall is a small record of one call, which ranks exchange and compare. Ranks that make different
+// calls at the same place get an error instead of reading each other's bytes.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +17,15 @@ enum class CollectiveKind : uint8_t {
   kReduceScatter,
   kBroadcast,
   kSplit,
-  kSend,  // this and the next between two ranks
+  kSend,  // kSend and kReceive are calls between two ranks
   kReceive,
 };
 
 struct CollectiveCall {
   uint64_t sequence =
-      0;  // counts the collectives on one communicator, or the tensors from one rank to another, from 1
-  uint64_t bytes = 0;  // of the tensor that every rank gives (or, in a broadcast, holds)
-  int32_t root = 0;    // of a broadcast; of a send and a receive, the other rank, by its number in the world
+      0;  // counts the collectives of a communicator, or the tensors from one rank to another, from 1
+  uint64_t bytes = 0;  // size of the tensor that each rank contributes (in a broadcast: holds)
+  int32_t root = 0;    // root of a broadcast; of a send or receive the other rank, as a world rank
   CollectiveKind kind = CollectiveKind::kBarrier;
   DType dtype = DType::kU8;
   ReduceOp op = ReduceOp::kSum;
@@ -35,28 +35,30 @@ struct CollectiveCall {
   std::string to_string() const;  // "all_reduce #17 (sum, f32, 4096 bytes)"
 };
 
-// The record of a call (its sequence number still 0), after checking shapes and dtypes: Error kInternal where
-// this rank's tensors do not fit the collective.
+// These check shapes and dtypes and return the record of a call, with sequence number 0. They throw Error
+// kInternal if this rank's tensors do not fit the collective.
 CollectiveCall all_reduce_call(const Tensor& tensor, ReduceOp op);
 CollectiveCall all_gather_call(const Tensor& in, const Tensor& out, int size);
 CollectiveCall reduce_scatter_call(const Tensor& in, const Tensor& out, int size);
 CollectiveCall broadcast_call(const Tensor& tensor, int root, int size);
 
-// Whether a rank of a group of `size` passes a tensor to itself, which is a copy. Error kInternal for peers
-// that are none, for a tensor to or from itself alone, and for a copy between tensors of different size or
-// dtype.
+// Returns true if a rank of a group of `size` passes a tensor to itself, which is a copy. Throws Error
+// kInternal for peers that do not exist, for a send to or a receive from itself alone, and for a copy between
+// tensors of different size or dtype.
 bool is_copy(const Parcel& out, const Parcel& in, int rank, int size);
-// The records of both sides; `peer` is the other rank by its number in the world. An empty record where the
-// parcel is none.
+// The records of the two sides; `peer` is the other rank by its number in the world. An empty parcel has an
+// empty record.
 CollectiveCall send_call(const Parcel& out, uint64_t sequence, int peer);
 CollectiveCall receive_call(const Parcel& in, uint64_t sequence, int peer);
-// Whether `theirs` is the receive of the tensor that `mine`, of `rank`, sends, or the other way round.
+// Returns true if one of the calls sends the tensor that the other one receives. `mine` is the call of
+// `rank`.
 bool match(const CollectiveCall& mine, int rank, const CollectiveCall& theirs);
-// Error kRanksDisagree naming both calls unless they match.
+// Throws Error kRanksDisagree, naming both calls, unless they match.
 void check_match(const CollectiveCall& mine, int rank, const CollectiveCall& theirs);
 
-// Error kRanksDisagree naming every distinct call and its ranks, unless all are equal. `ranks[i]` is how
-// messages call the rank that made `calls[i]`. All ranks see the same calls, so all throw or none does.
+// Throws Error kRanksDisagree, naming every distinct call and its ranks, unless all calls are equal.
+// `ranks[i]` is the number under which messages name the rank that made `calls[i]`. All ranks see the same
+// calls, so all throw or none does.
 void check_agreement(std::span<const CollectiveCall> calls, std::span<const int> ranks);
 
 // "rank 3", "ranks 0, 2, 5"

@@ -1,3 +1,4 @@
+// The kernels of the ops in collective_ops.h: each binds a call of a communicator to the op's operands.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -60,16 +61,16 @@ void add(KernelTable& table, const char* kind, const CommunicatorLookup& lookup,
   table.add(kind, [=](const OpView& view) { return bind(view, lookup, function); });
 }
 
-// Members of a group that stand side by side: one range of memory, padding between them included.
+// Members of a group that are adjacent in memory: one range, including the padding between them.
 struct GroupRange {
-  std::size_t first = 0, last = 0;  // of the op's values
+  std::size_t first = 0, last = 0;  // indices of the op's values
   int64_t elements = 0;
 };
 
 std::vector<GroupRange> ranges_of(const OpView& view) {
   const Group& group = view.graph.group(static_cast<GroupId>(view.attributes().integer("group")));
   std::vector<GroupRange> ranges;
-  std::size_t next = 0;  // place in the group that would continue the latest range
+  std::size_t next = 0;  // the place in the group that would extend the latest range
   uint64_t begin = 0;
   for (std::size_t i = 0; i < view.op.outputs.size(); ++i) {
     const Value& value = view.graph.value(view.op.outputs[i]);
@@ -95,7 +96,7 @@ void all_reduce_range(Communicator& communicator, const GroupRange& range, const
   communicator.all_reduce(whole, ReduceOp::kSum, args.stream);
 }
 
-// All ranks' rows of a value, of which `part` is one rank's.
+// Returns the rows of all ranks in `whole`; `part` has the size of one rank's rows.
 Tensor all_parts(const Tensor& whole, const Tensor& part, int ranks) {
   return {whole.data, {part.elements() * ranks}, whole.dtype};
 }
@@ -108,7 +109,9 @@ Tensor own_part(const Tensor& whole, const Tensor& part, int rank) {
 
 Tensor flat(const Tensor& tensor) { return {tensor.data, {tensor.elements()}, tensor.dtype}; }
 
-// What sums of earlier micro-batches are added to has its own memory; otherwise it may be part of the value.
+// If sums are added to those of earlier micro-batches, the part has its own memory: the new sum goes into the
+// value first and is then added. Otherwise the part may lie within the value. Rows beyond the value's own are
+// cleared, so that padding adds zeros.
 void reduce_scatter_one(Communicator& communicator, const Tensor& value, const Tensor& part,
                         const KernelArgs& args) {
   const Tensor all = all_parts(value, part, communicator.size()),
@@ -118,7 +121,7 @@ void reduce_scatter_one(Communicator& communicator, const Tensor& value, const T
   if (args.accumulate) accumulate(own, flat(part), args.stream);
 }
 
-// The rows of each rank that has any, from it to all.
+// Broadcasts rows [first, end) from the ranks that own them: one call per owner.
 void broadcast_rows(Communicator& communicator, int64_t first, const KernelArgs& args) {
   const Tensor &x = args.in[0], &y = args.out[0];
   const int64_t n = x.shape[0], width = x.elements() / n, end = first + y.elements() / width;

@@ -20,7 +20,8 @@ int64_t ranks_of(const OpView& v) {
   return size;
 }
 
-// Like x, where the ranks of the axis now hold the same, or each a part.
+// The outputs of a collective have the dtype of x. replicated(): all ranks of the axis hold the same;
+// sharded(): each holds its part.
 OutputSpec replicated(const OpView& v, Shape shape) {
   const Value& x = v.in(0);
   return {
@@ -53,7 +54,7 @@ std::vector<OutputSpec> infer_all_gather(const OpView& v) {
   return {replicated(v, shape)};
 }
 
-// Of the sum over the ranks, or of what is the same on all.
+// The output is this rank's part of the rows: of the sum over the ranks, or of a replicated value.
 std::vector<OutputSpec> infer_own_part(const OpView& v) {
   Shape shape = v.in(0).shape;
   const int64_t size = ranks_of(v);
@@ -79,7 +80,7 @@ std::vector<OutputSpec> infer_all_reduce_accumulators(const OpView& v) {
   return specs;
 }
 
-// Outputs that the caller has made.
+// Accepts the outputs that the caller has made.
 std::vector<OutputSpec> given_outputs(const OpView& v) {
   std::vector<OutputSpec> specs;
   for (int i = 0; i < static_cast<int>(v.op.outputs.size()); ++i) {
@@ -146,8 +147,9 @@ std::vector<OutputSpec> infer_joined_rows(const OpView& v) {
   return given_outputs(v);
 }
 
-// `rounds`: how often a byte of the whole crosses the link, for many ranks. Two for a reduce-scatter and an
-// all-gather.
+// `rounds`: how often a byte of the whole crosses the link when there are many ranks. It is 2 for an
+// all-reduce, which is a reduce-scatter followed by an all-gather. Over `size` ranks the factor is rounds *
+// (size - 1) / size.
 Cost collective_cost(const OpView& v, double rounds, double flops_per_element) {
   const auto size = static_cast<double>(v.attributes().integer("size"));
   Cost cost;
@@ -160,7 +162,7 @@ Cost collective_cost(const OpView& v, double rounds, double flops_per_element) {
   return cost;
 }
 
-// One rank at a time sends: a call for each rank that has any of the rows.
+// The ranks send one after another, with one call for each rank that owns some of the rows.
 Cost broadcast_rows_cost(const OpView& v) {
   const int64_t n = v.in(0).shape[0], first = v.attributes().integer("first_row");
   const int64_t owners = (first + v.out(0).shape[0] - 1) / n - first / n + 1;

@@ -1,4 +1,4 @@
-// Which implementation carries a run's collectives.
+// The implementations of a run's collectives that a configuration can choose.
 #pragma once
 
 #include "engine/core/spelled.h"

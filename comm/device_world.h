@@ -1,6 +1,6 @@
-// The ranks of a host communicator, talking about the memory of their devices: every collective is enqueued
-// on the stream that it is given (a cudaStream_t) and returns at once. Made of what the ranks are: the local
-// kind for rank threads that share one GPU, NCCL for ranks that have a GPU or a process of their own.
+// The ranks of a host communicator, with collectives on the memory of their devices. Every collective is
+// enqueued on the stream that it is given (a cudaStream_t) and returns at once. Rank threads that share one
+// GPU use the device-local kind; ranks that have their own GPU or their own process use NCCL.
 #pragma once
 
 #include <chrono>
@@ -14,23 +14,23 @@
 namespace recollect {
 
 struct DeviceWorldOptions {
-  int device = 0;  // of this rank, by the number that this process knows it by; see rank_device()
+  int device = 0;  // of this rank, as this process numbers its devices; see rank_device()
   std::chrono::milliseconds timeout = kDefaultPeerTimeout;
-  // Told on rank 0 alone: one line on what was chosen, and which variables of the environment were set for
-  // it.
+  // Called on rank 0 only, with one line that says what was chosen and which environment variables were set
+  // for it.
   std::function<void(const std::string&)> tell;
 };
 
-// Collective over `world`, which must outlive the result and everything split from it, and is used by it when
-// groups are made and when a rank fails. Needs a current driver and, where ranks have processes or GPUs of
-// their own, the NCCL library: Error kConfiguration names what is missing, and so it is for ranks whose
-// places fit no kind. A failure of any rank is thrown on every rank, by the next call or by check(); a rank
-// that does not get to either is ended with the status kPeerLost some seconds later. A rank that stops on an
-// error of its own should abort() before it tears down what takes long.
+// Collective over `world`, which must outlive the result and everything split from it; they use it when
+// groups are made and when a rank fails. Needs a current driver and, unless all ranks are threads on one GPU,
+// the NCCL library. Throws Error kConfiguration, naming what is missing, and also if no kind fits the places
+// of the ranks. A failure of any rank is thrown on every rank, by the next call or by check(). A rank that
+// reaches neither is ended some seconds later with the exit status kPeerLost. A rank that stops on its own
+// error should call abort() before any slow clean-up.
 std::unique_ptr<Communicator> make_device_world(Communicator& world, const DeviceWorldOptions& options);
 
-// Which device a rank uses, of those that its process sees. More ranks than devices share them in turn. Error
-// kConfiguration where there is none.
+// Returns the device that a rank uses, among those that its process sees. If there are more ranks than
+// devices, the ranks share them in turn. Throws Error kConfiguration if there is none.
 int rank_device(int local_rank, int device_count);
 
 }  // namespace recollect

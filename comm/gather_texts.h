@@ -1,4 +1,4 @@
-// Every rank's text on every rank, in the order of ranks.
+// Gathers one text from every rank on every rank, in rank order.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace recollect {
 
 // Collective.
 std::vector<std::string> gather_texts(const std::string& mine, Communicator& communicator);
-// Where every rank knows already how long each text is.
+// The same if every rank already knows the size of each text.
 std::vector<std::string> gather_texts(const std::string& mine, const std::vector<int64_t>& sizes,
                                       Communicator& communicator);
 

@@ -8,14 +8,14 @@
 namespace recollect {
 namespace {
 
-// Of one rank's share in staging memory, for few ranks; more ranks share kStagingBytes. Twice as much took up to
-// twice the time per byte, over TCP on one machine.
+// Bytes of one rank's share in staging memory, for few ranks; many ranks divide kStagingBytes. Twice this
+// share took up to twice the time per byte, over TCP on one machine.
 constexpr std::size_t kLargestShare = 512 << 10;
 constexpr std::size_t kStagingBytes = 16 << 20;
 constexpr std::size_t kSmallestShare = 64 << 10;
-// Below this every rank gets all parts and sums them itself: one round of messages instead of two.
+// Up to this size every rank gets all parts and sums them itself: one round of messages instead of two.
 constexpr std::size_t kSmallBytes = 8 << 10;
-// MPI counts in int; longer tensors go in several messages.
+// MPI counts in int, so longer tensors are sent in several messages.
 constexpr std::size_t kLargestMessage = 256 << 20;
 constexpr std::size_t kCacheLine = 64;
 static_assert(kSmallBytes <= kSmallestShare);
@@ -151,8 +151,9 @@ void MessageCommunicator::finish_transfer() {
   if (ended.stood >= 0) times_.waited(ended.stood, ended.silence);
 }
 
-// Two rounds, so that a pair that sends to each other has no more than one message under way each way. The
-// other side hears of this one's call before anything is thrown.
+// Exchanges the records of a send and a receive. It takes two rounds, so that a pair that sends to each other
+// has at most one message pending in each direction. The other side gets this rank's call before anything is
+// thrown.
 void MessageCommunicator::meet(const CollectiveCall& send, int to, const CollectiveCall& receive, int from) {
   CollectiveCall sender, receiver;
   call_ = from >= 0 ? receive : send;
@@ -204,6 +205,8 @@ void MessageCommunicator::reduce_small(const Tensor& tensor, ReduceOp op) {
   reduce_parts(tensor.dtype, op, parts_.data(), size_, tensor.data, tensor.elements());
 }
 
+// Per chunk: send every rank its share of this rank's data, sum the own share in rank order, send the sum to
+// all.
 void MessageCommunicator::all_reduce(const Tensor& tensor, ReduceOp op, void*) {
   const CallTimer timer(times_);
   begin_call(all_reduce_call(tensor, op));

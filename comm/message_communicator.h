@@ -1,13 +1,14 @@
-// Collectives made of messages between pairs of ranks, whatever carries them. A reduction sends every rank
-// its share of all parts, each rank sums its share in rank order, and the shares travel back; chunked,
-// through staging memory taken when the communicator is made. So sums have the same bits as over shared
-// memory.
+// Collectives made of messages between pairs of ranks, over any transport. A reduction works in three steps:
+// every rank sends each other rank that rank's share of its data, each rank sums its share in rank order, and
+// the summed shares travel back. It works in chunks, through staging memory allocated when the communicator
+// is made. Sums have the same bits as over shared memory.
 //
-// Every call first exchanges a small record with all ranks: different calls are kRanksDisagree on all of
-// them, and nobody leaves a call before everybody has come to it. The time of that exchange, in which a short
-// message travels once, counts as waiting for who was the last to send. Where messages can be joined, the first
-// of a collective's data goes with the record, so that a short call takes one message each way. Two ranks that
-// pass a tensor do the same among themselves: the sender's record goes first, and the receiver's comes back.
+// Every call first exchanges a small record with all ranks. If the calls differ, all ranks throw
+// kRanksDisagree, and no rank leaves a call before every rank has entered it. The time of that exchange,
+// including one short message, counts as waiting for the rank that sent last. If the transport can join
+// messages, the first data of a collective goes with the record, so that a short call takes one message each
+// way. Two ranks that pass a tensor do the same between themselves: the sender's record goes first, and the
+// receiver's comes back.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +22,7 @@
 
 namespace recollect {
 
-// Staging memory of a rank in a group of `size` ranks; none in a world of one.
+// Staging bytes of a rank in a group of `size` ranks; none in a world of one.
 std::size_t message_staging_bytes(int size);
 
 class MessageCommunicator : public Communicator {
@@ -40,41 +41,42 @@ class MessageCommunicator : public Communicator {
   void name_op(const char* op) override { times_.name_op(op); }
 
  protected:
-  // `names` are the ranks as messages call them: world ranks. `posts` are the process's.
+  // `names`: the world ranks, by which messages name the ranks. `posts` belong to the process.
   MessageCommunicator(int rank, std::vector<int> names, std::shared_ptr<WaitPosts> posts);
 
-  // How a wait for messages ended. A rank that has come and then stands still moves nothing for long: what carries
-  // messages says so where it sees single bytes.
+  // How a wait for messages ended. A rank that has entered the call and then stops moves nothing for long; a
+  // transport that sees single bytes reports such silences.
   struct Ended {
-    int last = -1;   // the rank whose message was the last to come; -1 where none was awaited
-    int stood = -1;  // the rank that moved again after the longest silence; -1: there was none
-    CallTimes::Clock::duration silence{};  // of all silences of kSilence and more
+    int last = -1;   // the rank whose message came last; -1 if none was awaited
+    int stood = -1;  // the rank that moved again after the longest silence; -1 if there was none
+    CallTimes::Clock::duration silence{};  // the sum of all silences of at least kSilence
   };
   static constexpr auto kSilence = std::chrono::milliseconds(5);
 
-  // What carries messages. At most one send and one receive per rank are under way when wait_for_all is
-  // called, none of them empty; messages of a pair arrive in order. Failures are fail()'s business.
+  // The transport. When wait_for_all is called, at most one send and one receive per rank are pending, none
+  // of them empty; messages of a pair arrive in order. Failures go through fail().
   virtual void begin_send(const void* data, std::size_t bytes, int to) = 0;
   virtual void begin_receive(void* data, std::size_t bytes, int from) = 0;
   virtual Ended wait_for_all() = 0;
-  // Whether a second send and receive per rank may be begun behind the first: a short one goes with it.
-  // wait_for_all waits for the first ones alone, and the second ones take their places.
+  // Returns true if a second send and receive per rank may begin after the first: a short message then
+  // travels with it. wait_for_all waits for the first ones only, and the second ones take their place.
   virtual bool joins_messages() const { return false; }
-  // Error kPeerLost about the call under way; nothing works afterwards.
+  // Throws Error kPeerLost about the current call; nothing works afterwards.
   [[noreturn]] virtual void fail(const std::string& what) = 0;
   virtual bool has_failed() const = 0;
-  // The ranks disagree: they may be at different places from now on.
+  // Notes that the ranks disagree: they may be in different calls from now on.
   virtual void note_disagreement() noexcept = 0;
-  // To all other ranks of the world that listen. Must not wait for anybody.
+  // Sends the post to all other ranks of the world that listen. Must not wait.
   virtual void tell(const WaitPost& post) noexcept = 0;
 
-  // All have come to this call.
+  // Begins a call and returns when all ranks have entered it.
   void start(CollectiveCall call);
-  // Everybody's `bytes` to everybody, in rank order. Returns who was the last to send them.
+  // Gathers `bytes` from every rank on every rank, in rank order. Returns the rank that sent last.
   int swap_with_all(const void* mine, void* all, std::size_t bytes);
-  // Of a wait for these ranks of the group, in the call under way.
+  // Tells others that this rank waits for these ranks of the group in the current call.
   void tell_of_wait(const std::vector<int>& missing, bool gives_up = false);
-  // Who is to blame for such a wait, which has taken too long: the others hear that this rank gives up.
+  // Returns which rank is to blame for such a wait that has timed out, and tells the others that this rank
+  // gives up.
   std::string who_is_late(const std::vector<int>& missing, std::chrono::milliseconds timeout);
   const WaitPosts& posts() const { return *posts_; }
   const CollectiveCall& call() const { return call_; }
@@ -87,16 +89,17 @@ class MessageCommunicator : public Communicator {
 
  private:
   void check_usable();
-  // Throws what `check` throws, after which nothing works any more.
+  // Runs `check`. If it throws, the communicator is unusable afterwards.
   template <typename Check>
   void agree(Check check);
-  // The call's record is on its way, with the first messages begun afterwards where they are joined: the others'
-  // records are waited for here or, then, before anything else is.
+  // begin_call() sends the call's record; where messages are joined, the first data messages may follow at
+  // once. meet_all() waits for the others' records.
   void begin_call(CollectiveCall call);
   void meet_all();
   void begin_swap(const void* mine, void* all, std::size_t bytes);
   void meet(const CollectiveCall& send, int to, const CollectiveCall& receive, int from);
-  // Until all have come, which is a wait for the last; and until all is transferred, whose silences are waits.
+  // wait_for_peers() waits until all have entered: that time is waiting. finish_transfer() waits for all
+  // transfers: only their silences count as waiting.
   void wait_for_peers();
   void finish_transfer();
   RankWait wait_for_ranks(const std::vector<int>& missing) const;
@@ -111,14 +114,14 @@ class MessageCommunicator : public Communicator {
   std::vector<std::byte> staging_;  // one share from every rank
   std::vector<const void*> parts_;
   std::vector<CollectiveCall> calls_;
-  CollectiveCall call_;                    // the one under way
+  CollectiveCall call_;                    // the current one
   CollectiveCall latest_, before_;         // the latest collectives
-  std::vector<uint64_t> sent_, received_;  // tensors so far, by peer
+  std::vector<uint64_t> sent_, received_;  // number of tensors so far, by peer
   const std::shared_ptr<WaitPosts> posts_;
-  const uint32_t slot_;  // of posts_
+  const uint32_t slot_;  // this communicator's number in posts_
   CallTimes times_;
-  CallTimes::Clock::time_point came_;  // to the call under way
-  bool all_came_ = true;               // to it, or no collective is
+  CallTimes::Clock::time_point came_;  // when this rank entered the current call
+  bool all_came_ = true;               // all ranks have entered the current collective, or there is none
   bool broken_ = false;
 };
 

@@ -1,7 +1,7 @@
-// Ranks that talk through MPI, for CPU clusters, with the collectives of comm/message_communicator.h.
+// Ranks that communicate through MPI, for CPU clusters, with the collectives of comm/message_communicator.h.
 //
-// A rank that does not come is kPeerLost with its name. MPI itself cannot be told to give up: after a failure
-// the process must end through mpi_abort, which also ends the others.
+// A rank that does not come causes kPeerLost with its name. MPI itself cannot cancel a call: after a failure
+// the process must end through mpi_abort, which also ends the other processes.
 #pragma once
 
 #include <atomic>
@@ -13,14 +13,14 @@
 
 namespace recollect {
 
-// MPI's life in this process: one object, made and destroyed by main's thread, outliving every communicator
-// of it.
+// MPI's lifetime in this process: one object, made and destroyed by the main thread, which outlives every MPI
+// communicator.
 class MpiEnvironment {
  public:
-  // Error kConfiguration when MPI does not grant MPI_THREAD_MULTIPLE (compute and communication streams both
-  // call it) or has been started already.
+  // Throws Error kConfiguration if MPI does not grant MPI_THREAD_MULTIPLE (the compute and communication
+  // streams both call it) or has been started already.
   MpiEnvironment();
-  // Finalises MPI; where a communicator has failed, that would wait for lost peers, so it aborts with
+  // Finalises MPI. If a communicator has failed, finalising would wait for lost peers, so it aborts with
   // kPeerLost.
   ~MpiEnvironment();
   MpiEnvironment(const MpiEnvironment&) = delete;
@@ -32,16 +32,16 @@ class MpiEnvironment {
   std::shared_ptr<std::atomic<bool>> failed_;  // set by the communicators
 };
 
-// Collective over all processes that mpirun started. A world of one is the self communicator.
+// Collective over all processes that mpirun started. In a world of one it returns the self communicator.
 std::unique_ptr<Communicator> join_mpi_world(const MpiEnvironment& environment,
                                              std::chrono::milliseconds timeout);
 
-// "Open MPI v4.1.4", say; "none on this machine" where a program that was not linked with it finds none. MPI need not have
-// been started.
+// Returns for example "Open MPI v4.1.4", or "none on this machine" if a program that loads MPI at run time
+// finds none. MPI need not have been started.
 std::string mpi_library();
 
-// Ends all processes of the MPI run, this one with `exit_code`; does not return where MPI runs. For main,
-// after an Error in a run that uses MPI. Does nothing when MPI is not initialised or already finalised.
+// Ends all processes of the MPI run, this one with `exit_code`. Does not return if MPI runs, and does nothing
+// if MPI is not initialised or already finalised. main calls it after an Error in a run that uses MPI.
 void mpi_abort(int exit_code);
 
 }  // namespace recollect

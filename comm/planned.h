@@ -1,6 +1,6 @@
-// A place in a world that does not exist: it knows its rank and its size, so that a program can be planned
-// for it. Nobody answers, so every call, split included, is Error kInternal. The staging memory that it
-// tells of is what a real one would take.
+// A communicator for a world that does not exist: it knows its rank and size, so that a program can be
+// planned for that world. Every call, split included, throws Error kInternal. It reports the staging memory
+// that a real one would take.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// A block of accumulators stays in the first-level cache while the parts stream through it, so every part is
-// read once and `out` written once, whatever the number of ranks.
+// A block of accumulators stays in the first-level cache while the parts stream through it. Each part is read
+// once and `out` is written once, whatever the number of ranks.
 #include "comm/reduction.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ struct AccumulatorOf<f16> {
 };
 template <>
 struct AccumulatorOf<int64_t> {
-  using type = uint64_t;  // sums wrap instead of being undefined
+  using type = uint64_t;  // sums wrap around instead of being undefined
 };
 
 struct Sum {

@@ -1,4 +1,4 @@
-// A world of one: nobody to wait for, so every collective is a copy at most.
+// A world of one: no peers, so every collective is at most a copy.
 #include <cstring>
 
 #include "comm/collective_call.h"

@@ -1,4 +1,4 @@
-// The vocabulary's parts lie on the ranks of a communicator: reducing over parts is an all-reduce.
+// The vocabulary is sharded over the ranks of a communicator: reducing over its shards is an all-reduce.
 #pragma once
 
 #include "comm/communicator.h"

@@ -9,7 +9,7 @@
 namespace recollect {
 namespace {
 
-constexpr std::size_t kMostTold = 8;  // waits of others
+constexpr std::size_t kMostTold = 8;  // waits of other ranks in one message
 
 bool is_among(int rank, const std::vector<int>& ranks) {
   return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
@@ -22,9 +22,9 @@ std::string last_seen(const RankWait& wait) {
   return "; last seen there in " + wait.before.name();
 }
 
-// "rank 2 waits for rank 3", each pair of who and for whom once.
+// Returns "rank 2 waits for rank 3", with each combination of waiting and missing ranks once.
 std::string victims_text(const RankWait& mine, std::span<const RankWait> others) {
-  std::map<std::vector<int>, std::set<int>> who;  // by for whom
+  std::map<std::vector<int>, std::set<int>> who;  // missing ranks -> the ranks that wait for them
   for (const RankWait& wait : others)
     if (!wait.missing.empty() && wait.rank != mine.rank) who[wait.missing].insert(wait.rank);
   std::string text;

@@ -1,7 +1,7 @@
-// Who keeps a world of ranks waiting. In a mesh one rank that is stuck holds up its own groups first and,
-// through them, soon everybody: of those who do not come, most are victims too. So whoever has waited too
-// long follows the waits, from those for whom it waits to those for whom they wait, and names the ranks at
-// the end: those that wait for nobody.
+// Finds the rank that keeps a world of ranks waiting. In a mesh, one stuck rank first holds up its own groups
+// and, through them, soon every rank; most ranks that do not come are victims too. A rank that has waited too
+// long therefore follows the waits, from the ranks it waits for to the ranks that those wait for, and blames
+// the ranks at the ends: those that wait for no one.
 #pragma once
 
 #include <chrono>
@@ -14,22 +14,23 @@
 
 namespace recollect {
 
-// A rank waits in a call of one of its groups. All ranks by their numbers in the world.
+// A rank waits in a call of one of its groups. All ranks are world ranks.
 struct RankWait {
   int rank = 0;
   CollectiveCall call;
-  CollectiveCall before;     // of the same group, by all of its ranks; sequence 0: none
+  CollectiveCall before;     // the last call of this group that all its ranks made; sequence 0: none
   std::vector<int> group;    // all of its ranks
-  std::vector<int> missing;  // those of them that have not come
+  std::vector<int> missing;  // its ranks that have not entered the call
 };
 
-// Who is at the ends of all chains of waits that begin with `first`; those themselves where all go in
-// circles.
+// Returns the ranks at the ends of all chains of waits that start with `first`; returns `first` itself if all
+// chains are circles.
 std::vector<int> ends_of_waits(const std::vector<int>& first,
                                const std::function<std::vector<int>(int rank)>& waits_for);
 
-// What has come of `mine`, a wait of `timeout`, given the others that are known: "rank 3 did not come within
-// 2000 ms ...". Where the others contradict each other, those whom this wait lacks are named.
+// Describes the result of `mine`, a wait that reached `timeout`, given the known waits of other ranks: "rank
+// 3 did not come within 2000 ms ...". If the others contradict each other, it names the ranks that `mine`
+// misses.
 std::string who_is_late(const RankWait& mine, std::span<const RankWait> others,
                         std::chrono::milliseconds timeout);
 

@@ -1,8 +1,8 @@
-// What ranks tell each other that have waited for long, where they do not share memory: for whom, in which
-// call. A rank repeats it while it waits, a few times before it gives up, so a rank that has come free, was
-// stopped or is stuck is soon one that waits for nobody. What it says when it gives up holds for good: it does
-// nothing afterwards, and who waits for it is as much a victim later on. Ranks that wait no longer than usual
-// say nothing.
+// Messages by which ranks without shared memory tell each other that they have waited for long: for whom, and
+// in which call. A rank repeats the message while it waits, several times before it gives up, so a rank whose
+// messages stop is soon known to wait for no one: it continues, was stopped or is stuck. The message of a
+// rank that gives up stays valid: that rank does nothing afterwards, and the ranks that wait for it are
+// victims too. Ranks with ordinary waits send nothing.
 #pragma once
 
 #include <array>
@@ -18,15 +18,15 @@
 
 namespace recollect {
 
-// A wait as it travels: plain bytes, with as many ranks as fit. Of those that do not, others are as good:
-// each leads to who is late.
+// A wait in transportable form: plain bytes, with as many ranks as fit. Ranks that do not fit are not needed:
+// each of those that do leads to the late rank.
 struct WaitPost {
   static constexpr std::size_t kMostRanks = 32;
 
   int32_t rank = 0;
-  int32_t group_size = 0, missing_size = 0;  // in the lists
-  uint32_t slot = 0;                         // which of the rank's communicators
-  uint32_t gave_up = 0;                      // or still waits
+  int32_t group_size = 0, missing_size = 0;  // entries used in the two lists
+  uint32_t slot = 0;                         // number of the communicator on that rank
+  uint32_t gave_up = 0;                      // 1 if it gave up; 0 if it still waits
   CollectiveCall call, before;
   std::array<int32_t, kMostRanks> group{}, missing{};
 };
@@ -34,18 +34,18 @@ struct WaitPost {
 WaitPost post_of(const RankWait& wait, uint32_t slot);
 RankWait wait_of(const WaitPost& post);
 
-// Of one process: what it has said itself, and what it has heard. Any thread may call.
+// The posts of one process: its own, and those it has received. Any thread may call.
 class WaitPosts {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Of one of so many ranks.
+  // For a process in a world of `ranks`.
   WaitPosts(int ranks, std::chrono::milliseconds timeout) : ranks_(ranks), interval_(timeout / 10) {}
 
   uint32_t make_slot() { return slots_++; }
-  // Who waits says so after this time, and again each time that it has passed.
+  // A rank that waits sends a post after this time, and again each time it has passed.
   Clock::duration interval() const { return interval_; }
-  // Takes no notice of what no rank can have said.
+  // Ignores posts that no rank can have sent.
   void note(const WaitPost& post);
   std::vector<RankWait> current() const;
 

@@ -1,4 +1,5 @@
-// Stands in for this folder in a build without CUDA: whoever asks for the backend hears what is missing.
+// Replaces this folder in a build without CUDA. Every use of the backend throws an Error that says what is
+// missing.
 #include "comm/device_world.h"
 
 namespace recollect {

@@ -1,4 +1,4 @@
-// make_device_world() on real devices: the GPU, the NCCL library, the process's environment.
+// make_device_world() with the real parts: the GPU, the NCCL library, the process's environment.
 #include "comm/device_world.h"
 
 #include <dlfcn.h>

@@ -1,4 +1,5 @@
-// comm/nccl/api.h says in our own words what NCCL's header says. Where that header is, the compiler compares.
+// comm/nccl/api.h repeats the declarations of NCCL's header. Where that header is installed, the compiler
+// compares the two here.
 #if __has_include(<nccl.h>)
 #include <nccl.h>
 
@@ -33,7 +34,7 @@ static_assert(sizeof(UniqueId) == sizeof(ncclUniqueId) && std::is_trivially_copy
 static_assert(kUndefined == NCCL_CONFIG_UNDEF_INT && kNoColor == NCCL_SPLIT_NOCOLOR);
 static_assert(kSymmetricWindow == NCCL_WIN_COLL_SYMMETRIC && kZeroCtaPolicy == NCCL_CTA_POLICY_ZERO);
 
-// Later versions add fields behind ours.
+// Later versions add fields after ours.
 #define RECOLLECT_SAME_FIELD(ours, theirs) \
   static_assert(offsetof(Config, ours) == offsetof(ncclConfig_t, theirs))
 RECOLLECT_SAME_FIELD(size, size);
@@ -54,7 +55,8 @@ static_assert(sizeof(Config) == sizeof(ncclConfig_t));
 static_assert(sizeof(Config) < sizeof(ncclConfig_t) && kTotalMemory == static_cast<int>(ncclStatGpuMemTotal));
 #endif
 
-// A pointer to our function type can hold the address of theirs: the same parameters in the same registers.
+// A pointer of our function type can hold the address of theirs if the parameters are the same, in the same
+// registers.
 template <typename Ours, typename Theirs>
 struct SameShape : std::false_type {};
 template <typename R, typename... P, typename S, typename... Q>

@@ -1,6 +1,6 @@
-// Every element is reduced by one thread, from the first part to the last, in registers; 16 bytes at a time
-// where all addresses allow it. A thread has read its elements of all parts before it writes them, so the
-// result may lie where a part is.
+// Elementwise reduction of the ranks' parts on a device. One thread reduces an element, from the first part
+// to the last, in registers. It handles 16 bytes at a time if all addresses are aligned. A thread reads its
+// elements of all parts before it writes them, so the result may replace one of the parts.
 #include "comm/cuda/reduce_parts.h"
 
 #include <algorithm>
@@ -48,7 +48,7 @@ __device__ A combine(A a, A b) {
     return a + b;
 }
 
-// N elements that are read and written at once.
+// N elements that are read and written in one access.
 template <typename T, int N>
 struct alignas(N * sizeof(T)) Pack {
   T at[N];

@@ -1,4 +1,4 @@
-// Elementwise reduction on a device. Where the CUDA backend is built only.
+// Elementwise reduction on a device. Only builds with the CUDA backend have it.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,8 @@ namespace recollect::cuda {
 
 inline constexpr int kMostParts = 64;
 
-// As reduce_parts() of comm/reduction.h, with the same bits (of a NaN: some NaN), enqueued on a cudaStream_t.
+// Like reduce_parts() of comm/reduction.h, with the same bits (only the bits of a NaN may differ), enqueued
+// on a cudaStream_t.
 void reduce_parts(DType dtype, ReduceOp op, const void* const* parts, int count, void* out, int64_t elements,
                   void* stream);
 

@@ -65,7 +65,7 @@ class CudaRuntime final : public device::DeviceRuntime {
     return {static_cast<uint32_t*>(words), [](uint32_t* memory) { cudaFreeHost(memory); }};
   }
 
-  // Also in a graph.
+  // This also works in a captured graph.
   void write_word(uint32_t* word, uint32_t value, void* stream) override {
     const CUresult status = write_value_(static_cast<CUstream>(stream), reinterpret_cast<CUdeviceptr>(word),
                                          value, CU_STREAM_WRITE_VALUE_DEFAULT);
@@ -80,7 +80,7 @@ class CudaRuntime final : public device::DeviceRuntime {
     return status == cudaStreamCaptureStatusNone ? 0 : id;
   }
 
-  // Memory that the driver maps piece by piece; plain cudaMalloc's is not.
+  // Returns true for memory that the driver maps piece by piece; plain cudaMalloc's memory is not shareable.
   bool is_shareable(const void* memory) const override {
     CUmemGenericAllocationHandle handle = 0;
     if (retain_(&handle, const_cast<void*>(memory)) != CUDA_SUCCESS) return false;

@@ -7,7 +7,7 @@
 
 namespace recollect::cuda {
 
-// Makes the device current for the calling thread. Error kConfiguration where there is no such device.
+// Makes the device current for the calling thread. Throws Error kConfiguration if there is no such device.
 std::unique_ptr<device::DeviceRuntime> make_device_runtime(int ordinal);
 
 }  // namespace recollect::cuda

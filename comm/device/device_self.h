@@ -1,4 +1,4 @@
-// A world of one on a device: nobody to wait for, so every collective is at most a copy on the stream.
+// A world of one on a device: no peers, so every collective is at most a copy on the stream.
 #pragma once
 
 #include <memory>

@@ -9,7 +9,8 @@
 namespace recollect::device {
 namespace {
 
-// All ranks agree on the library before they connect: a rank that lacks it must not leave the others waiting.
+// Loads NCCL and lets all ranks agree on the library before they connect, so that a rank without it does not
+// leave the others waiting.
 nccl::Api load_together(Communicator& world, const DeviceWorldParts& parts) {
   nccl::Api api;
   std::exception_ptr failure;
@@ -33,7 +34,7 @@ nccl::Api load_together(Communicator& world, const DeviceWorldParts& parts) {
   return api;
 }
 
-// One thread of a process sets its environment, while the others wait.
+// One thread of each process sets its environment while the others wait.
 std::string prepare_environment(Communicator& world, const std::vector<RankPlace>& places,
                                 const WorldPlan& plan, const nccl::Api& api, const DeviceWorldParts& parts) {
   const auto self = static_cast<std::size_t>(world.rank());

@@ -1,5 +1,5 @@
-// make_device_world() of comm/device_world.h, with the device and the library given: what decides is the same
-// whether they are real.
+// make_device_world() of comm/device_world.h with the device and the library as parameters, so that tests can
+// replace them.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@ namespace recollect::device {
 
 struct DeviceWorldParts {
   std::shared_ptr<DeviceRuntime> runtime;
-  std::function<nccl::Api()> load_nccl;  // asked where NCCL is needed
+  std::function<nccl::Api()> load_nccl;  // called if NCCL is needed
   std::function<const char*(const char* name)> environment;
   std::function<void(const std::string& name, const std::string& value)> set_environment;
   std::function<void(const std::string& why)> end_process = device::end_process;

@@ -1,4 +1,4 @@
-// What ranks tell each other about where they are, over their host communicator.
+// How ranks tell each other where they run, over their host communicator.
 #pragma once
 
 #include <cstddef>
@@ -11,18 +11,18 @@
 
 namespace recollect::device {
 
-// Collective. `bytes` of every rank, in rank order.
+// Collective. Gathers `bytes` from every rank, in rank order.
 void gather_records(Communicator& world, const void* mine, void* all, std::size_t bytes);
 
-// What two ranks that pass a tensor tell each other: `mine` goes to one of them, `theirs` comes from one, at
-// once. A negative rank is nobody.
+// Exchanges records between two ranks that pass a tensor: sends `mine` to rank `to` and receives `theirs`
+// from rank `from`, at once. A negative rank means no one.
 void swap_records(Communicator& world, const void* mine, int to, void* theirs, int from, std::size_t bytes);
 
-// The same for processes of one running system that know each other by the same process numbers: those of one
-// node, except where containers keep them apart.
+// Returns a number that is the same for all processes of one running system that see each other's process
+// numbers: those of one node, unless containers separate them.
 uint64_t this_node();
 
-// Collective: the places of all ranks. `hardware` is what this rank's device calls itself.
+// Collective. Returns the places of all ranks. `hardware` is the hardware_id() of this rank's device.
 std::vector<RankPlace> gather_places(Communicator& world, const std::string& hardware);
 
 }  // namespace recollect::device

@@ -15,11 +15,11 @@
 namespace recollect::device {
 namespace {
 
-// What the ranks tell each other until they share memory.
+// What the ranks tell each other before they share memory.
 struct Introduction {
   uint64_t node = 0;
   int64_t process = 0;
-  int64_t descriptor = -1;  // of the memory, on the first rank of a node
+  int64_t descriptor = -1;  // of the shared memory; set by the first rank of a node
   int64_t mapped = 0;
 };
 
@@ -43,13 +43,13 @@ ProgressBoard::ProgressBoard(Communicator& world, uint64_t node)
   find_place(world, node);
   RankState& mine = state(rank_);
   mine.process = local::this_process();
-  world.barrier();  // nobody looks at a line that its owner has not made
+  world.barrier();  // no rank reads a line that its owner has not initialised
 }
 
 ProgressBoard::~ProgressBoard() { ::munmap(memory_, bytes_); }
 
-// The first rank of a node makes the memory, the others open its descriptor. Where one cannot, all of the
-// node do without: everybody sees whom he is seen by.
+// The first rank of a node makes the shared memory, and the others open its file descriptor through /proc. If
+// one of them cannot, all ranks of the node use private memory, so that seeing is always mutual.
 void ProgressBoard::find_place(Communicator& world, uint64_t node) {
   Introduction mine{node, ::getpid(), -1, 0};
   std::vector<Introduction> all = introduce(world, mine);
@@ -84,7 +84,7 @@ void ProgressBoard::find_place(Communicator& world, uint64_t node) {
   if (opened >= 0) ::close(opened);
 }
 
-// New memory of either kind is zero, and zeros are a fresh board.
+// New memory of either kind is zero, and zeros are a valid empty board.
 void ProgressBoard::map(int descriptor) {
   const int flags = descriptor < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
   memory_ = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, flags, descriptor, 0);

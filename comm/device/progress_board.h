@@ -1,7 +1,7 @@
-// How far every rank of a node has come, where all others can read it: a rank that is stuck, stopped or dead
-// says so by what it last wrote. Lies in memory that the processes of the node share and that no file names,
-// so nothing is left when they end. Ranks of other nodes, and of containers that see other processes, are not
-// seen.
+// The progress board shows how far each rank of a node has come, readable by all other ranks: a rank that is
+// stuck, stopped or dead is found by what it last wrote. The board lies in memory that the node's processes
+// share and that has no file name, so nothing remains when they end. Ranks of other nodes, and of containers
+// that see other processes, are not seen.
 #pragma once
 
 #include <array>
@@ -18,11 +18,10 @@
 
 namespace recollect::device {
 
-// Where a rank is in the calls of one group. Later is greater.
+// The position of a rank in the calls of one group. Later is greater.
 struct Progress {
-  uint32_t round = 0;  // how often everything that had been given to the streams was done
-  uint32_t state =
-      0;  // 2 k while call k is under way, 2 k + 1 once it is done; 0 before the first of the round
+  uint32_t round = 0;  // how often all work on the streams had been completed
+  uint32_t state = 0;  // 2k during call k, 2k + 1 after it; 0 before the first call of the round
 
   auto operator<=>(const Progress&) const = default;  // NOLINT(modernize-use-nullptr): of what this makes
 };
@@ -33,7 +32,7 @@ class ProgressBoard {
  public:
   static constexpr int kMaxGroups = 64;
 
-  // Collective over `world`. `node` is the same for ranks that share a board.
+  // Collective over `world`. Ranks with the same `node` share a board.
   explicit ProgressBoard(Communicator& world, uint64_t node = this_node());
   ~ProgressBoard();
   ProgressBoard(const ProgressBoard&) = delete;
@@ -43,22 +42,22 @@ class ProgressBoard {
   int size() const { return static_cast<int>(place_.size()); }
   bool sees(int rank) const { return place_[static_cast<std::size_t>(rank)] >= 0; }
 
-  // This rank's line for a group whose ranks all call it by the same number, which is not 0. False when the
-  // board is full: such a group's progress is known to nobody.
+  // Opens this rank's line for a group. All ranks of the group use the same number for it, which is not 0.
+  // Returns false if the board is full: that group's progress is then unknown.
   bool open(uint64_t group) noexcept;
   void close(uint64_t group) noexcept;
   void publish(uint64_t group, Progress progress) noexcept;
-  // What a rank last published; nothing where it is not seen or does not know the group.
+  // Returns what a rank last published; nothing if the rank is not seen or does not have the group.
   std::optional<Progress> progress(int rank, uint64_t group) const noexcept;
-  // For whom that rank waits: those behind it in the groups in whose calls it is.
+  // Returns the ranks that this rank waits for: those behind it in the groups in whose calls it is.
   std::vector<int> waited_for_by(int rank) const;
 
-  // This rank is done with everything that it was to do. Its groups stay readable.
+  // This rank has finished all of its work. Its lines stay readable.
   void leave() noexcept;
   bool has_left(int rank) const noexcept;
-  bool has_died(int rank) const;  // without leaving
+  bool has_died(int rank) const;  // it ended without leaving
 
-  // Tells all ranks that are seen why they must end. The first reason counts.
+  // Tells all visible ranks to stop, and why. Only the first reason is kept.
   void stop(const std::string& reason) noexcept;
   std::optional<std::string> stop_reason() const;
 
@@ -81,7 +80,7 @@ class ProgressBoard {
   Line* line_of(int rank, uint64_t group) const noexcept;
 
   int rank_;
-  std::vector<int> place_;  // of every rank on this board; -1 where it is not seen
+  std::vector<int> place_;  // position of each rank on this board; -1 if it is not seen
   int seats_ = 0;           // ranks on this board
   std::size_t bytes_ = 0;
   void* memory_ = nullptr;

@@ -17,8 +17,8 @@ milliseconds interval_for(milliseconds timeout) {
   return std::clamp(timeout / 20, milliseconds(2), milliseconds(200));
 }
 
-// Those who are missing here may wait in other groups for others: at the ends of all these waits are those
-// who wait for nobody.
+// The ranks missing here may wait for other ranks in other groups. The late ranks are those at the end of all
+// these waits, which wait for no one.
 std::string late_text(const ProgressBoard& board, const std::vector<int>& missing,
                       const std::string& within) {
   const auto late = ends_of_waits(missing, [&](int rank) { return board.waited_for_by(rank); });
@@ -95,7 +95,7 @@ void Watchdog::completed() {
 void Watchdog::fail(const std::string& reason) {
   noted_ = true;
   std::lock_guard lock(mutex_);
-  fail_locked(known_elsewhere().value_or(reason));  // which may be the reason of this one
+  fail_locked(known_elsewhere().value_or(reason));  // `reason` may only be a consequence of that failure
 }
 
 std::optional<std::string> Watchdog::known_elsewhere() const {
@@ -132,7 +132,7 @@ void Watchdog::find_failures(Clock::time_point now) {
   };
   if (const auto why = told()) return fail_locked(*why);
   for (int rank = 0; rank < board_.size(); ++rank)
-    if (board_.has_died(rank))  // a rank tells its reason before it ends: it may have come since
+    if (board_.has_died(rank))  // a rank publishes its reason before it ends: look again
       return fail_locked(told().value_or("the process of rank " + std::to_string(rank) + " has ended"));
   for (Entry& entry : entries_) {
     const Progress progress = entry.progress();

@@ -1,9 +1,10 @@
-// Sees to it that a rank does not wait for ever, and that one rank's failure is everyone's. It looks, a few
-// times a second, at how far the calls of this rank's groups have come, shows that to the other ranks, and
-// looks at theirs. It asks nothing of a device, and so it cannot be stuck with one.
+// The watchdog makes sure that no rank waits forever and that one rank's failure becomes the failure of all.
+// A few times a second it looks how far the calls of this rank's groups have come, publishes that to the
+// other ranks, and looks at their progress. It never calls the device, so it cannot hang with it.
 //
-// A failure is thrown by the rank's next call. Meanwhile what is under way is aborted, so that a thread which
-// waits for a stream comes back. Where no thread takes note within the grace period, the process is ended.
+// A failure is thrown by the rank's next call. Meanwhile the work in progress is aborted, so that a thread
+// that waits for a stream returns. If no thread notices the failure within the grace period, the process is
+// ended.
 #pragma once
 
 #include <atomic>
@@ -21,19 +22,19 @@
 
 namespace recollect::device {
 
-// Says why on standard error and ends the process with the status kPeerLost, cleaning up nothing.
+// Writes the reason to standard error and ends the process with status kPeerLost, without any clean-up.
 [[noreturn]] void end_process(const std::string& why);
 
-// A group of ranks as the watchdog sees it. Its methods are called by the watchdog's thread.
+// A group of ranks as the watchdog sees it. The watchdog's thread calls these functions.
 class Watched {
  public:
   virtual ~Watched() = default;
   virtual uint64_t key() const = 0;                   // the group's number on the board
   virtual const std::vector<int>& ranks() const = 0;  // as ranks of the world
-  virtual uint32_t state() const = 0;                 // as Progress::state, since the group was made
-  virtual bool replays() const = 0;                   // some calls may come again under their old numbers
+  virtual uint32_t state() const = 0;                 // as Progress::state, counted since the group was made
+  virtual bool replays() const = 0;                   // some calls may be repeated under their old numbers
   virtual std::string describe(uint32_t state) const = 0;  // the call: "all_reduce #17 (sum, f32, 64 bytes)"
-  virtual std::string asynchronous_error() = 0;            // empty where there is none
+  virtual std::string asynchronous_error() = 0;            // empty if there is none
 };
 
 class Watchdog {
@@ -43,39 +44,42 @@ class Watchdog {
   struct Settings {
     std::chrono::milliseconds timeout{};
     std::chrono::milliseconds grace = std::chrono::seconds(10);
-    // Aborts what is under way. Once, on a thread of its own: it may wait for the very thing that is stuck.
+    // Aborts the work in progress. Called once, on its own thread, because it may wait for the very thing
+    // that hangs.
     std::function<void(const std::string& why)> abort;
-    // What else knows of failures, beyond this node too; may be empty.
+    // Another source of failures, which may know of other nodes too; may be empty.
     std::function<std::optional<std::string>()> stop_reason = {};
     // Must not return, except in tests.
     std::function<void(const std::string& why)> end_process = device::end_process;
   };
 
-  // `board` must outlive it.
+  // `board` must outlive the watchdog.
   Watchdog(ProgressBoard& board, Settings settings);
-  ~Watchdog();  // where the rank has failed, after the abort
+  ~Watchdog();  // if the rank has failed, waits for the abort
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
-  void start();                      // from here on a thread looks by itself
-  void look(Clock::time_point now);  // once
+  void start();                      // starts the thread that looks regularly
+  void look(Clock::time_point now);  // looks once
 
   void add(std::shared_ptr<Watched> group);
   void remove(const Watched& group);
-  // All calls so far are done, as the streams say. What tells replays apart: told equally often on all ranks.
+  // Called when the streams report that all calls so far are done, equally often on all ranks. It separates
+  // the rounds of replayed calls.
   void completed();
 
-  // Of a rank's thread, which is on its way out: tells the others. The first reason counts.
+  // Called by a rank's thread that is about to end with an error; tells the other ranks. Only the first
+  // reason is kept.
   void fail(const std::string& reason);
   bool has_failed() const { return failed_.load(std::memory_order_acquire); }
-  void throw_if_failed();  // Error kPeerLost with the reason
+  void throw_if_failed();  // throws Error kPeerLost with the reason
   std::chrono::milliseconds timeout() const { return settings_.timeout; }
 
  private:
   struct Entry {
     std::shared_ptr<Watched> group;
     uint32_t round = 0;
-    // The state when everything was done: nothing has happened while it stays.
+    // The state when all work was done. While the state has this value, nothing has happened since.
     std::optional<uint32_t> idle = {};
     Progress seen = {};
     Clock::time_point since;
@@ -99,7 +103,7 @@ class Watchdog {
   bool stopping_ = false;
   std::vector<Entry> entries_;
   std::string reason_;
-  std::optional<Clock::time_point> deadline_;  // by which the failure must have been taken note of
+  std::optional<Clock::time_point> deadline_;  // the failure must have been noticed by then
   bool ended_ = false;
   std::atomic<bool> failed_ = false, noted_ = false, aborted_ = false;
   std::thread thread_, aborter_;

@@ -16,7 +16,7 @@ struct Range {
   int64_t count() const { return end - begin; }
 };
 
-// Whole lines of memory, as even as they come.
+// Divides the elements into shares of whole memory lines, as even as possible.
 Range share_of(int rank, int size, int64_t elements, std::size_t width) {
   const int64_t line = kLineBytes / static_cast<int64_t>(width);
   const int64_t lines = (elements + line - 1) / line;
@@ -68,8 +68,8 @@ DeviceLocalCommunicator::DeviceLocalCommunicator(std::shared_ptr<device::DeviceR
   exchange_events();
 }
 
-// The ranks are threads of one process, so an address is all that need be told; nobody gives his own up
-// before all have made it theirs too.
+// The ranks are threads of one process, so sending an address is enough. The barrier keeps every rank's
+// pointer alive until all ranks have copied it.
 void DeviceLocalCommunicator::exchange_events() {
   const auto mine = std::make_shared<Events>(runtime_, size_);
   const std::shared_ptr<Events>* address = &mine;
@@ -80,7 +80,7 @@ void DeviceLocalCommunicator::exchange_events() {
   host_.barrier();
 }
 
-// What the host's communicator says of lost peers is about its own calls.
+// The host communicator's error about a lost peer names its own call; this adds the call on device memory.
 template <typename Function>
 void DeviceLocalCommunicator::with_peers(Function function) {
   try {
@@ -91,7 +91,7 @@ void DeviceLocalCommunicator::with_peers(Function function) {
   }
 }
 
-// From here on everybody knows everybody's tensor, and that everybody's `ready` has been recorded.
+// When this returns, each rank knows every rank's tensor, and every rank's `ready` event has been recorded.
 void DeviceLocalCommunicator::meet(CollectiveCall call, const void* data, void* stream) {
   call.sequence = ++sequence_;
   call_ = call;
@@ -107,7 +107,7 @@ void DeviceLocalCommunicator::gather_visits() {
   check_agreement(calls_, world_ranks_);
 }
 
-// This rank's stream has come so far; so have, when this returns, the other ranks' threads.
+// Records that this rank's stream has come so far, and waits until all ranks' threads have done the same.
 void DeviceLocalCommunicator::pass(void* Events::*event, void* stream) {
   runtime_->record(events_[static_cast<std::size_t>(rank_)].get()->*event, stream);
   with_peers([this] { host_.barrier(); });
@@ -170,7 +170,7 @@ void DeviceLocalCommunicator::reduce_scatter(const Tensor& in, const Tensor& out
   await(&Events::done, stream);
 }
 
-// Only the root has something that others read.
+// Only the root's tensor is read by others.
 void DeviceLocalCommunicator::broadcast(const Tensor& tensor, int root, void* stream) {
   const CollectiveCall call = broadcast_call(tensor, root, size_);
   if (call.bytes == 0) return;
@@ -184,7 +184,7 @@ void DeviceLocalCommunicator::broadcast(const Tensor& tensor, int root, void* st
   if (rank_ == root) await(&Events::done, stream);
 }
 
-// On the receiver's stream. Returns the event that says that it is done.
+// Copies on the receiver's stream. Returns the event that shows when the copy is done.
 void* DeviceLocalCommunicator::copy_from(const Visit& sender, const Parcel& in, void* stream) {
   runtime_->wait(stream, events_[static_cast<std::size_t>(in.peer)]->ready);
   if (in.tensor.bytes() > 0) runtime_->copy(in.tensor.data, sender.data, in.tensor.bytes(), stream);
@@ -194,8 +194,8 @@ void* DeviceLocalCommunicator::copy_from(const Visit& sender, const Parcel& in, 
   return copied;
 }
 
-// The sides' threads tell each other where the tensor is and, when its copy has been enqueued, by which event
-// the sender's stream knows that it is done. Both hear of the other's call before anything is thrown.
+// The two threads first exchange the tensor's address. When the receiver has enqueued its copy, it sends back
+// the event that the sender's stream must wait for. Both get the other's call before anything is thrown.
 void DeviceLocalCommunicator::pass(const Parcel& out, const Parcel& in, void* stream) {
   if (is_copy(out, in, rank_, size_)) {
     if (in.tensor.bytes() > 0) runtime_->copy(in.tensor.data, out.tensor.data, in.tensor.bytes(), stream);

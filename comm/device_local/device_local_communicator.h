@@ -1,12 +1,13 @@
-// The collectives of rank threads that share one device. The ranks' threads meet on the host to tell each
-// other where their tensors are; everything else is order between their streams. Two events per phase say it
-// all: nobody reads a tensor before its owner's stream has come to the call, and no stream goes on from a
-// call while another one still reads its rank's tensor. Of two ranks that pass a tensor, the receiver's
-// stream copies it, between those two events. No kernel ever waits for another, so the ranks need not fit the
-// device at once.
+// Collectives of rank threads that share one device. The threads meet on the host to exchange the addresses
+// of their tensors; the rest is ordering between their streams, with two events per phase: no stream reads a
+// tensor before its owner's stream has reached the call, and no stream continues after a call while another
+// one still reads its rank's tensor. When two ranks pass a tensor, the receiver's stream copies it between
+// these two events. No kernel waits for another one, so the ranks' kernels need not fit the device at the
+// same time.
 //
-// Every rank sums its share of the elements, in rank order, where that share lies in its own tensor; then the
-// shares are copied. So it needs no memory of its own, and gives the bits of the ranks on the CPU.
+// In an all-reduce every rank sums its share of the elements, in rank order, in place in its own tensor; then
+// the shares are copied to the other ranks. So the collectives need no memory of their own and give the same
+// bits as the ranks on the CPU.
 #pragma once
 
 #include <memory>
@@ -18,21 +19,21 @@
 
 namespace recollect::device_local {
 
-inline constexpr int kMostRanks = 64;  // whose addresses a reduction takes at once
+inline constexpr int kMostRanks = 64;  // one reduction takes the addresses of all of them
 
-// Collective over rank threads of this process, which `world` must outlive. Error kConfiguration for more
-// ranks.
+// Collective over rank threads of this process, which `world` must outlive. Throws Error kConfiguration for
+// more than kMostRanks.
 std::unique_ptr<Communicator> join_device_local_world(std::shared_ptr<device::DeviceRuntime> runtime,
                                                       Communicator& world);
 
 // The events of one rank in one group.
 struct Events {
   std::shared_ptr<device::DeviceRuntime> runtime;
-  void* ready = nullptr;    // its tensors hold what the call is about
-  void* reduced = nullptr;  // its share is summed
-  void* done = nullptr;     // it reads no other rank's tensor any more
-  // By rank: it has copied the latest tensor that came from there. Made when needed, by their owner alone;
-  // others are told the address. One for each sender, because what follows may not hold up an earlier one.
+  void* ready = nullptr;    // its tensors hold the inputs of the call
+  void* reduced = nullptr;  // its share has been summed
+  void* done = nullptr;     // it no longer reads another rank's tensor
+  // By sender: this rank has copied the latest tensor from there. The owner makes an event on first use and
+  // tells its address. Each sender has its own, because a later call must not hold up an earlier one.
   std::vector<void*> copied;
 
   Events(std::shared_ptr<device::DeviceRuntime> runtime, int ranks);
@@ -43,7 +44,7 @@ struct Events {
 
 class DeviceLocalCommunicator final : public Communicator {
  public:
-  // Collective. `host` talks to the same ranks; it is owned where it was made for this communicator.
+  // Collective. `host` connects the same ranks; `owned_host` is set if it was made for this communicator.
   DeviceLocalCommunicator(std::shared_ptr<device::DeviceRuntime> runtime, std::vector<int> world_ranks,
                           Communicator& host, std::unique_ptr<Communicator> owned_host);
 
@@ -56,7 +57,7 @@ class DeviceLocalCommunicator final : public Communicator {
   void all_gather(const Tensor& in, const Tensor& out, void* stream) override;
   void reduce_scatter(const Tensor& in, const Tensor& out, void* stream) override;
   void broadcast(const Tensor& tensor, int root, void* stream) override;
-  void barrier() override;  // of the ranks' threads; streams go their own way
+  void barrier() override;  // for the ranks' threads; it does not affect streams
   void pass(const Parcel& out, const Parcel& in, void* stream) override;
   std::unique_ptr<Communicator> split(int color) override;
   void abort(const std::string& why) noexcept override;
@@ -67,7 +68,7 @@ class DeviceLocalCommunicator final : public Communicator {
     std::byte* data = nullptr;
   };
 
-  struct Receipt {  // what a receiver tells the sender
+  struct Receipt {  // what a receiver sends back to the sender
     CollectiveCall call;
     void* copied = nullptr;
   };
@@ -86,13 +87,13 @@ class DeviceLocalCommunicator final : public Communicator {
   std::unique_ptr<Communicator> owned_host_;
   const int rank_, size_;
   const std::vector<int> world_ranks_;
-  std::vector<std::shared_ptr<Events>> events_;  // of all ranks; outlive the ranks that made them
+  std::vector<std::shared_ptr<Events>> events_;  // by rank; they outlive the ranks that made them
   std::vector<Visit> visits_;
   std::vector<CollectiveCall> calls_;
   std::vector<const void*> parts_;
-  CollectiveCall call_;                    // the one under way
+  CollectiveCall call_;                    // the current one
   uint64_t sequence_ = 0;                  // of the latest collective
-  std::vector<uint64_t> sent_, received_;  // tensors so far, by peer
+  std::vector<uint64_t> sent_, received_;  // number of tensors so far, by peer
 };
 
 }  // namespace recollect::device_local

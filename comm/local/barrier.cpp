@@ -12,8 +12,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kSpins = 300;  // some microseconds: longer hurts where others want the core
-// Who is in the same call comes sooner than a sleeper wakes, unless something else has its core.
+constexpr int kSpins = 300;  // some microseconds: longer spins take the core from others
+// Ranks in the same call arrive sooner than a sleeper wakes, unless another process has their core.
 constexpr int kSpinsWithinCall = 10 * kSpins;
 
 int64_t nanoseconds() {
@@ -56,7 +56,7 @@ bool Barrier::arrive(uint32_t before, int64_t now) {
   region_.arrivals.store(0, std::memory_order_relaxed);
   region_.last[before & 1] = {now, rank_};
   region_.turn.fetch_add(2);
-  // Sleepers count themselves before they look at `turn` a last time, so none is overlooked.
+  // A sleeper counts itself before its last look at `turn`, so none is missed.
   if (region_.sleepers.load() != 0) futex_wake_all(region_.turn);
   return true;
 }
@@ -84,7 +84,7 @@ void Barrier::sleep_until_passed(uint32_t before, const CollectiveCall& call) {
     }
     region_.sleepers.fetch_sub(1);
     if (passed) return;
-    // A rank may have passed, and stopped all, since this one looked: what it did before was whole.
+    // A rank may have passed, and then stopped all, since this one looked: the barrier itself was complete.
     if ((stopped || segment_->is_stopped()) && region_.turn.load() >> 1 == before) throw_stopped(call);
     if (Clock::now() >= std::min(next_look, deadline)) {
       look_for_the_lost(before, call, deadline);
@@ -103,7 +103,7 @@ bool Barrier::has_left(int rank) const {
   return !has_arrived(rank) && state.membership.load(std::memory_order_acquire) == Membership::kLeft;
 }
 
-// Of ranks that have arrived too: one may have been killed half-way through arriving.
+// Also checks ranks that have arrived: one may have been killed half-way through arriving.
 bool Barrier::has_died(int rank) const {
   const RankState& state = segment_->rank_state(region_, rank);
   const Membership membership = state.membership.load(std::memory_order_acquire);
@@ -119,12 +119,13 @@ std::vector<int> Barrier::ranks_that(Predicate predicate) const {
   return found;
 }
 
-// Allocates only when it has bad news: a long wait for a slow rank is part of training.
+// Looks for ranks that have died or left, or reports the late ones after the deadline. It allocates only if
+// it finds some: a long wait for a slow rank is part of training.
 void Barrier::look_for_the_lost(uint32_t before, const CollectiveCall& call, Clock::time_point deadline) {
   const bool late = Clock::now() >= deadline;
   bool lost = late;
   for (int r = 0; r < region_.size && !lost; ++r) lost = has_left(r) || has_died(r);
-  // The barrier may have been passed while this rank was looking.
+  // The barrier may have been passed while this rank looked.
   if (!lost || region_.turn.load() >> 1 != before) return;
   const auto dead = ranks_that([&](int r) { return has_died(r); });
   const auto left = ranks_that([&](int r) { return has_left(r); });

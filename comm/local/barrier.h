@@ -1,7 +1,7 @@
-// The one place where ranks of a region wait for each other. Nobody waits longer than the timeout, and no
-// longer than it takes to see (every fifth of a second) that a missing rank has died or left. More ranks than
-// cores is normal: waiting is sleeping, after a spin only where every rank has a core, which is longer for ranks
-// that are in the same call already.
+// The barrier is the only place where ranks of a region wait for each other. A wait ends after the timeout at
+// the latest, or as soon as a check (five times a second) shows that a missing rank has died or left. More
+// ranks than cores is normal, so a waiting rank sleeps. It spins first only if every rank has a core, and
+// longer if the others are in the same call already.
 #pragma once
 
 #include <chrono>
@@ -18,13 +18,14 @@ class Barrier {
  public:
   Barrier(std::shared_ptr<Segment> segment, Region& region, int rank, std::chrono::milliseconds timeout);
 
-  // Returns when every rank of the region has come, and adds for how long and whom it waited. kPeerLost names
-  // `call` and the ranks that are missing; whoever finds that first stops the whole segment with that reason.
-  // `all_have_begun`: `call`, as this rank knows from an earlier meeting.
+  // Returns when every rank of the region has come, and adds to `times` how long it waited and for whom.
+  // kPeerLost names `call` and the missing ranks; the first rank that detects this stops the whole segment
+  // with that reason. `all_have_begun`: this rank knows from an earlier meeting that all ranks have begun
+  // `call`.
   void wait(const CollectiveCall& call, CallTimes& times, bool all_have_begun);
 
  private:
-  bool arrive(uint32_t before, int64_t now);  // true for the last one
+  bool arrive(uint32_t before, int64_t now);  // returns true for the last rank
   void wait_until_passed(uint32_t before, const CollectiveCall& call, int spins);
   void sleep_until_passed(uint32_t before, const CollectiveCall& call);
   void look_for_the_lost(uint32_t before, const CollectiveCall& call,
@@ -38,7 +39,7 @@ class Barrier {
   [[noreturn]] void throw_stopped(const CollectiveCall& call) const;
 
   std::shared_ptr<Segment> segment_;
-  const CallTimes* times_ = nullptr;  // of the call under way
+  const CallTimes* times_ = nullptr;  // of the current call
   Region& region_;
   RankState& mine_;
   const int rank_;

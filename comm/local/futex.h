@@ -1,5 +1,5 @@
 // Sleeping on a 32-bit word that processes may share. A wake between a caller's look at the word and its wait
-// is not lost when the word changed in between; sleepers look again after `longest` all the same.
+// is not lost if the word changed in between. Sleepers also look again after `longest`.
 #pragma once
 
 #include <linux/futex.h>

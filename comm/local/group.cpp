@@ -1,4 +1,5 @@
-// Rank threads of one process: the segment is the process's own memory, and everybody gets it from the group.
+// Rank threads of one process: the segment is the process's own memory, and every thread gets it from the
+// group.
 #include "comm/local.h"
 #include "comm/local/local_communicator.h"
 

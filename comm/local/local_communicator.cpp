@@ -10,7 +10,7 @@
 namespace recollect::local {
 namespace {
 
-// Below this every rank sums everything itself: one meeting instead of two.
+// Up to this size every rank sums everything itself: one meeting instead of two.
 constexpr std::size_t kSmallBytes = 16 << 10;
 constexpr std::size_t kCacheLine = 64;
 
@@ -41,7 +41,7 @@ LocalCommunicator::LocalCommunicator(std::shared_ptr<Segment> segment, Region& r
       received_(size_),
       world_ranks_(world_ranks_of(*segment_, region_)),
       times_(world_ranks_) {
-  // Touched by its owner, at start-up, so that no step takes page faults for it.
+  // The owner touches its slots at start-up, so that no step takes page faults for them.
   std::memset(slot(rank_, 0), 0, kBuffers * region_.chunk_bytes);
 }
 
@@ -69,8 +69,8 @@ void LocalCommunicator::start(CollectiveCall call) {
   times_.began(call_);
 }
 
-// A barrier. The first one of a call also compares what the ranks are doing; the record of a call is
-// overwritten two calls later, when all ranks have long read it.
+// Meets all ranks in the barrier. The first meeting of a call also compares the calls of all ranks. The
+// record of a call is overwritten two calls later, when all ranks have read it.
 void LocalCommunicator::meet() {
   broken_ = true;
   barrier_.wait(call_, times_, agreed_);
@@ -118,7 +118,8 @@ void LocalCommunicator::reduce_small(const Tensor& tensor, ReduceOp op) {
   buffer_ = (buffer_ + 1) % kBuffers;
 }
 
-// Sums this rank's share of a chunk whose own part is still in `chunk`: there, and in its slot for the others.
+// Sums this rank's share of a chunk. The result goes to `chunk`, where this rank's own data still is, and to
+// this rank's slot, where the others read it.
 void LocalCommunicator::reduce_share(std::byte* chunk, int buffer, DType dtype, ReduceOp op,
                                      int64_t elements) {
   const Range share = share_of(rank_, elements, size_of(dtype));
@@ -128,7 +129,9 @@ void LocalCommunicator::reduce_share(std::byte* chunk, int buffer, DType dtype, 
   copy_bytes(chunk + offset, slot(rank_, buffer) + offset, share.count() * size_of(dtype));
 }
 
-// While the ranks sum chunk k they also bring chunk k + 1, so a chunk costs one meeting.
+// Three steps per chunk: write the data into the slot, sum this rank's share of all slots, copy the other
+// ranks' shares. While the ranks sum chunk k they also write chunk k + 1, so that each chunk needs only one
+// meeting.
 void LocalCommunicator::all_reduce(const Tensor& tensor, ReduceOp op, void*) {
   const CallTimer timer(times_);
   start(all_reduce_call(tensor, op));
@@ -138,7 +141,7 @@ void LocalCommunicator::all_reduce(const Tensor& tensor, ReduceOp op, void*) {
   const auto chunk = static_cast<int64_t>(region_.chunk_bytes / width);
   const int64_t elements = tensor.elements();
   auto* data = static_cast<std::byte*>(tensor.data);
-  const auto bring = [&](int64_t begin, int buffer) {  // all but what this rank itself sums
+  const auto bring = [&](int64_t begin, int buffer) {  // everything except the share that this rank sums
     if (begin >= elements) return;
     const int64_t count = std::min(chunk, elements - begin);
     const Range own = share_of(rank_, count, width);
@@ -163,8 +166,8 @@ void LocalCommunicator::all_reduce(const Tensor& tensor, ReduceOp op, void*) {
   }
 }
 
-// As in all_reduce, a chunk is brought before the meeting at which the one before it has been read. A rank's own part
-// goes straight to its place, and before the meeting: the others read the slot from then on.
+// As in all_reduce, a chunk is written before the meeting that ends the reading of the previous chunk. A rank
+// copies its own part directly to its place, also before the meeting, after which the others read the slot.
 void LocalCommunicator::gather(const void* in, void* out, std::size_t bytes) {
   const auto* from = static_cast<const std::byte*>(in);
   auto* to = static_cast<std::byte*>(out);
@@ -196,14 +199,14 @@ void LocalCommunicator::all_gather(const Tensor& in, const Tensor& out, void*) {
   gather(in.data, out.data, in.bytes());
 }
 
-// A chunk is brought before the meeting at which the one before it has been summed. Nobody but this rank reads its own
-// part, which therefore stays where it is.
+// A chunk is written before the meeting that ends the summing of the previous chunk. A rank's own part is
+// read by no other rank and stays where it is.
 void LocalCommunicator::reduce_scatter(const Tensor& in, const Tensor& out, void*) {
   const CallTimer timer(times_);
   start(reduce_scatter_call(in, out, size_));
   const std::size_t width = size_of(in.dtype);
   const int64_t elements = out.elements();
-  // A slot holds a piece for every rank, each starting on a cache line.
+  // A slot holds one piece for every rank, each starting on a cache line.
   const std::size_t piece_bytes = region_.chunk_bytes / size_ / kCacheLine * kCacheLine;
   const auto piece = static_cast<int64_t>(piece_bytes / width);
   const auto* from = static_cast<const std::byte*>(in.data);
@@ -246,7 +249,7 @@ void LocalCommunicator::broadcast(const Tensor& tensor, int root, void*) {
   } while (begin < tensor.bytes());
 }
 
-// Made by the lowest rank of the new group: room for it, with everybody's identity filled in.
+// Called by the lowest rank of a new group: allocates its region and fills in the identities of its members.
 uint64_t LocalCommunicator::make_subregion(const std::vector<int>& members) {
   const uint64_t offset = segment_->add_region(static_cast<int>(members.size()), region_.chunk_bytes);
   if (offset == 0) return 0;

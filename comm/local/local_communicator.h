@@ -1,8 +1,8 @@
 // The collectives of one rank over a region. Data moves in chunks: every rank writes its chunk into its own
-// slot, all meet, and read each other's slots. What no other rank reads stays out of the slots. Three buffers
-// rotate, so one meeting per chunk keeps writers off the slots that slower ranks still read. Between calls these
-// read the latest chunk's buffer at the most:
-// the other two are free for tensors that two ranks pass.
+// slot, all ranks meet, and then they read each other's slots. Data that no other rank reads does not pass
+// through the slots. Three buffers rotate: so one meeting per chunk is enough to keep writers away from slots
+// that slower ranks still read. Between calls, slower ranks can only be reading the buffer of the latest
+// chunk; the other two are free for tensors that two ranks pass.
 #pragma once
 
 #include <memory>
@@ -58,13 +58,13 @@ class LocalCommunicator final : public Communicator {
   const int rank_, size_;
   const std::chrono::milliseconds timeout_;
   Barrier barrier_;
-  CollectiveCall call_;  // the collective under way, or the latest one
+  CollectiveCall call_;  // the current or latest collective
   bool agreed_ = true;   // all ranks are known to make call_
   bool broken_ = false;  // a call has failed: the ranks may be at different places
   int buffer_ = 0;       // the buffer that the next chunk uses
   std::vector<const void*> parts_;
   std::vector<CollectiveCall> calls_;
-  std::vector<uint64_t> sent_, received_;  // tensors so far, by peer
+  std::vector<uint64_t> sent_, received_;  // number of tensors so far, by peer
   const std::vector<int> world_ranks_;
   CallTimes times_;
 };

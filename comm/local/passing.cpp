@@ -48,7 +48,7 @@ void Passing::ring(int peer) {
   futex_wake_all(state(peer).bell);
 }
 
-// The first peer to come ends the wait for it, the second one what is left of the wait.
+// The first peer to come ends the wait for it; the second one ends the rest of the wait.
 void Passing::meet(Side& side) {
   const auto now = Clock::now();
   times_.waited(side.peer, now - since_);
@@ -97,8 +97,8 @@ bool Passing::advance_out() {
   return true;
 }
 
-// What the sender wrote is read before the answer is given: without pieces the outbox is the sender's again
-// from then on.
+// The sender's record is read before the answer is given, because a sender without pieces may reuse the
+// outbox from then on.
 bool Passing::advance_in() {
   if (in_.is_done) return false;
   Outbox& box = state(in_.peer).outbox;
@@ -142,7 +142,7 @@ void Passing::run(const Parcel& out, const CollectiveCall& send, const Parcel& i
       deadline = Clock::now() + timeout_;
       continue;
     }
-    if (segment_.is_stopped()) {  // perhaps by a peer that had done its part since this rank looked
+    if (segment_.is_stopped()) {  // perhaps by a peer that did its part after this rank looked
       if (advance_out() || advance_in()) continue;
       throw_stopped();
     }
@@ -151,7 +151,7 @@ void Passing::run(const Parcel& out, const CollectiveCall& send, const Parcel& i
     if (Clock::now() < until) continue;
     next_look = Clock::now() + kLookInterval;
     const std::string lost = why_lost(Clock::now() >= deadline);
-    // What was awaited may have come while this rank was looking.
+    // The awaited data may have come while this rank looked.
     if (lost.empty() || advance_out() || advance_in()) continue;
     segment_.stop(call().name() + " of rank " + std::to_string(mine_.world_rank) + times_.op_text() + ": " +
                   lost);

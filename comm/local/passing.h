@@ -1,8 +1,8 @@
-// Does one rank's part in passing tensors between two ranks of a region: one out, one in, or both at once. A
-// tensor travels in pieces through two staging slots of the sender, who fills one while the receiver empties
-// the other; collectives leave those two alone between calls (local_communicator.h). The sender's outbox says
-// what is on its way and for whom, the receiver answers there, and each rings the other's bell when something
-// has changed.
+// One rank's part in passing tensors between two ranks of a region: one out, one in, or both at once. A
+// tensor moves in pieces through two staging slots of the sender: it fills one while the receiver empties the
+// other. Collectives leave those two slots alone between calls (local_communicator.h). The sender's outbox
+// says what is sent and to whom, the receiver answers there, and each side rings the other's bell when
+// something has changed.
 #pragma once
 
 #include <chrono>
@@ -19,9 +19,9 @@ class Passing {
  public:
   Passing(Segment& segment, Region& region, int rank, std::chrono::milliseconds timeout, CallTimes& times);
 
-  // Each parcel with its call; `first_slot` is the first of the two, among the rank's buffers. Returns when
-  // both have been passed. kPeerLost as Barrier::wait, kRanksDisagree where the other side passes something
-  // else.
+  // Passes each parcel, which comes with its call. `first_slot` is the first of the two slots among the
+  // rank's buffers. Returns when both have been passed. Throws kPeerLost like Barrier::wait, and
+  // kRanksDisagree if the other side passes something else.
   void run(const Parcel& out, const CollectiveCall& send, const Parcel& in, const CollectiveCall& receive,
            int first_slot);
 
@@ -33,28 +33,29 @@ class Passing {
     std::size_t bytes = 0;
     int peer = -1;
     CollectiveCall call;
-    std::atomic<uint64_t>* awaits = nullptr;  // where it says that it waits for the peer
-    uint32_t moved = 0;                       // pieces
+    std::atomic<uint64_t>* awaits = nullptr;  // where this rank publishes that it waits for the peer
+    uint32_t moved = 0;                       // number of pieces
     bool has_met = false;                     // the peer has come
     bool is_done = true;
   };
 
   Side side_of(const Parcel& parcel, const CollectiveCall& call, std::atomic<uint64_t>& awaits) const;
   void post(int first_slot);
-  bool advance_out();  // whether anything has changed
+  bool advance_out();  // returns true if anything has changed
   bool advance_in();
   void meet(Side& side);
-  // For all to read from the first sleep until the peer has done something. It stays when this rank gives up:
-  // others give up in the same moment, and follow the waits through this one.
+  // Publishes for all ranks that this one waits, from its first sleep until the peer has done something. It
+  // stays published when this rank gives up, because others give up at the same moment and follow the waits
+  // through this rank.
   static void say_awaited(const Side& side);
   static void say_nothing(const Side& side) { side.awaits->store(0, std::memory_order_relaxed); }
   uint32_t pieces(const Side& side) const;
   std::size_t piece_bytes(const Side& side) const;
   void ring(int peer);
   void wait_for_bell(uint32_t heard, std::chrono::milliseconds longest);
-  // Why it cannot go on, if so: who has died, left, or, when `late`, not come.
+  // Returns why the call cannot continue, or "": which rank has died, has left or, when `late`, has not come.
   std::string why_lost(bool late) const;
-  std::vector<int> awaited() const;  // by numbers in the world
+  std::vector<int> awaited() const;  // as world ranks
   [[noreturn]] void throw_stopped() const;
   const CollectiveCall& call() const { return in_.is_done ? out_.call : in_.call; }
   RankState& state(int rank) const { return segment_.rank_state(region_, rank); }
@@ -67,7 +68,7 @@ class Passing {
   const int rank_;
   const std::chrono::milliseconds timeout_;
   CallTimes& times_;
-  Clock::time_point since_{};  // this rank has waited for peers to come
+  Clock::time_point since_{};  // since when this rank has waited for its peers
   Side out_, in_;
 };
 

@@ -12,11 +12,11 @@ namespace recollect::local {
 namespace {
 
 struct ProcessStat {
-  char state = 0;  // 0 when there is no such process
+  char state = 0;  // 0 if there is no such process
   uint64_t start_time = 0;
 };
 
-// Without allocating: ranks look at each other while they train.
+// Does not allocate, because ranks check each other during training.
 ProcessStat read_stat(int64_t pid) {
   char path[64];
   std::snprintf(path, sizeof path, "/proc/%lld/stat", static_cast<long long>(pid));
@@ -27,7 +27,8 @@ ProcessStat read_stat(int64_t pid) {
   ::close(file);
   if (length <= 0) return {};
   line[length] = '\0';
-  // The name, in parentheses, may itself hold spaces and parentheses: fields count from behind the last one.
+  // The name, in parentheses, may contain spaces and parentheses itself, so fields are counted from the last
+  // one.
   const char* at = std::strrchr(line, ')');
   if (!at || at[1] != ' ') return {};
   ProcessStat stat{at[2], 0};

@@ -1,10 +1,10 @@
-// How the processes of one run find their segment. Rank 0 makes it under a name that comes from the run id,
-// after taking away what an earlier run may have left there; the others look until they find one whose
-// creator lives. Rank 0 takes the name away as soon as everybody has joined.
+// How the processes of one run find their shared segment. Rank 0 creates it under a name derived from the run
+// id, after removing what an earlier run may have left there. The others look until they find one whose
+// creator lives. Rank 0 removes the name as soon as all have joined.
 //
-// A joiner may open a segment of an earlier run that is just being replaced. It notices: that segment has
-// lost its name without ever becoming complete. Joiners never take away a name while the run may still come
-// together, since it could be the new one.
+// A joiner may open the segment of an earlier run just before it is replaced. It notices, because that
+// segment loses its name without ever becoming complete. Joiners never remove a name while the run may still
+// come together, because it could be the new one.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -74,7 +74,7 @@ std::shared_ptr<Segment> Rendezvous::create() {
   claim(*segment);
   wait_for_all(*segment);
   segment->header().complete.store(1, std::memory_order_release);
-  return segment;  // the guard takes the name away: everybody has the segment open
+  return segment;  // the guard removes the name: all ranks have the segment open
 }
 
 void Rendezvous::wait_for_all(Segment& segment) {
@@ -138,13 +138,14 @@ void Rendezvous::check_size(Segment& segment) const {
   throw Error(ExitCode::kRanksDisagree, text, "start all ranks of a run with the same world size");
 }
 
-// Null while there is no finished segment under the name.
+// Returns null while there is no finished segment under the name.
 std::shared_ptr<Segment> Rendezvous::try_open() const {
   const int descriptor = ::shm_open(name_.c_str(), O_RDWR | O_CLOEXEC, 0);
   return descriptor < 0 ? nullptr : Segment::open_shared(descriptor);
 }
 
-// False when another process has this rank in a segment that is no longer this run's.
+// Enters this rank into the segment. Returns false if another process holds this rank in a segment that does
+// not belong to this run.
 bool Rendezvous::claim(Segment& segment) const {
   RankState& state = segment.rank_state(segment.root(), world_.rank);
   auto absent = Membership::kAbsent;
@@ -161,7 +162,7 @@ bool Rendezvous::claim(Segment& segment) const {
   return false;
 }
 
-// False when the segment turns out to be an earlier run's.
+// Returns false if the segment turns out to belong to an earlier run.
 bool Rendezvous::wait_until_complete(const Segment& segment) const {
   auto next_look = Clock::now() + kLookInterval;
   while (segment.header().complete.load(std::memory_order_acquire) == 0) {
@@ -188,7 +189,7 @@ bool Rendezvous::wait_until_complete(const Segment& segment) const {
   return true;
 }
 
-// Takes the name away if it still leads to this segment.
+// Removes the name if it still refers to this segment.
 void Rendezvous::remove_name_of(const Segment& segment) const noexcept {
   const int descriptor = ::shm_open(name_.c_str(), O_RDWR | O_CLOEXEC, 0);
   if (descriptor < 0) return;
@@ -202,7 +203,7 @@ void Rendezvous::remove_name_of(const Segment& segment) const noexcept {
 
 }  // namespace
 
-// The user, and FNV-1a of the run id.
+// The name contains the user's number and the FNV-1a hash of the run id.
 std::string segment_name(const std::string& run_id) {
   uint64_t hash = 0xcbf29ce484222325;
   for (const unsigned char c : run_id) hash = (hash ^ c) * 0x100000001b3;

@@ -17,9 +17,10 @@
 namespace recollect::local {
 namespace {
 
-constexpr uint64_t kMagic = 0x7265636f6c030003;  // "recol", layout 3.3: other layouts are not joined
+// "recol", layout 3.3: a segment of another layout is not joined.
+constexpr uint64_t kMagic = 0x7265636f6c030003;
 constexpr std::size_t kPage = 4096;
-// Address space, not memory: how many times the whole group can be split.
+// How many times the whole group can be split. This reserves address space, not memory.
 constexpr std::size_t kSplits = 32;
 
 constexpr std::size_t round_up(std::size_t n, std::size_t unit) { return (n + unit - 1) / unit * unit; }
@@ -37,7 +38,7 @@ std::size_t segment_bytes(int size, std::size_t chunk_bytes) {
   return round_up(sizeof(Header), kPage) + kSplits * (region_bytes(size, chunk_bytes) + headers_when_split);
 }
 
-// Shared memory is a file to the system, and EFBIG what it says of the limit that ulimit -f has set.
+// To the system shared memory is a file; EFBIG means the limit on file sizes that ulimit -f sets.
 Error no_memory(const std::string& what, int reason) {
   if (reason == EFBIG)
     return {ExitCode::kStorage, what + ": " + std::generic_category().message(reason),
@@ -125,7 +126,7 @@ uint64_t Segment::add_region(int size, std::size_t chunk_bytes) noexcept {
   const uint32_t index = header().region_count.fetch_add(1);
   const uint64_t offset = header().next_free.fetch_add(bytes);
   if (index >= Header::kMaxRegions || offset + bytes > bytes_) return 0;
-  // Taken now, so that a node short of shared memory is an Error here and not a bus error later.
+  // The memory is allocated now, so that a lack of shared memory is an Error here and not a bus error later.
   const auto start = static_cast<off_t>(index == 0 ? 0 : offset);
   if (descriptor_ >= 0 &&
       ::posix_fallocate(descriptor_, start, static_cast<off_t>(offset + bytes) - start) != 0)
@@ -195,8 +196,8 @@ void Segment::add_waits_of_pairs(Region& region, std::vector<RankWait>& waits) c
   }
 }
 
-// Who has come to the barrier under way waits for those who have not. A barrier that is passed meanwhile is
-// nobody's wait.
+// Ranks that have reached the current barrier wait for those that have not. If the barrier is passed
+// meanwhile, no one waits.
 void Segment::add_waits(Region& region, std::vector<RankWait>& waits) const {
   add_waits_of_pairs(region, waits);
   constexpr uint32_t kTurns = ~uint32_t{0} >> 1;

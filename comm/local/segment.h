@@ -1,8 +1,8 @@
 // The memory that the ranks of one node share: a header, then one region per group of ranks. The first region
-// is the whole group's; split() carves further ones. Everything in it is zero until written, holds no
-// pointers, and is laid out by this file alone.
+// belongs to the whole group; split() adds more. All memory is zero until written, contains no pointers, and
+// only this file knows its layout.
 //
-// A region is: Region, one RankState per rank, then kBuffers staging slots per rank.
+// A region consists of a Region, one RankState per rank, and kBuffers staging slots per rank.
 #pragma once
 
 #include <atomic>
@@ -24,46 +24,47 @@ enum class Membership : uint32_t { kAbsent, kClaimed, kJoined, kLeft };
 
 uint64_t doing_word(const CollectiveCall& call, const CollectiveCall& before);
 
-// A tensor on its way to another rank of the group.
+// A tensor that is being passed to another rank of the group.
 struct alignas(64) Outbox {
   std::atomic<uint64_t>
-      address;  // how many tensors this makes to that rank << 32 | 1 + that rank; 0: none is
+      address;  // (number of this tensor to that rank) << 32 | (rank + 1); 0: nothing is sent
   std::atomic<uint32_t> is_answered;
-  std::atomic<uint32_t> filled, taken;  // pieces
+  std::atomic<uint32_t> filled, taken;  // number of pieces
   int32_t first_slot = 0;
   CollectiveCall sent;    // valid with `address`
-  CollectiveCall answer;  // the receiver's call; valid once it is answered
+  CollectiveCall answer;  // the receiver's call; valid once is_answered
 };
 
 struct alignas(64) RankState {
-  std::atomic<uint32_t> arrived;       // how many barriers this rank has reached
+  std::atomic<uint32_t> arrived;       // number of barriers this rank has reached
   std::atomic<Membership> membership;  // `process` is valid from kJoined on
   int32_t world_rank = 0;              // rank in the segment's first region
-  std::atomic<uint64_t> doing;         // the latest call and the kind of the one before, for any rank to read
+  std::atomic<uint64_t> doing;         // the latest call and the kind of the previous one, readable by all
   ProcessIdentity process;
   CollectiveCall calls[2];  // the collectives with even and odd sequence numbers
-  // Of tensors between two ranks. While this rank waits, and after it has given up: whose taking, and whose
-  // giving, it awaits, as Outbox::address has it.
+  // For tensors passed between two ranks: the peer that this rank waits for to take, and to give, in the
+  // format of Outbox::address. Set while this rank waits, and kept after it has given up.
   std::atomic<uint64_t> awaits_taker, awaits_giver;
-  std::atomic<uint32_t> bell;  // rung by those whom it may await
+  std::atomic<uint32_t> bell;  // rung by the peers that it may wait for
   Outbox outbox;
 };
 
-// Who came last to a barrier, and when: nanoseconds of the node's steady clock.
+// The rank that came last to a barrier, and when, in nanoseconds of the node's steady clock.
 struct Arrival {
   int64_t when;
-  int32_t rank;  // of the group
+  int32_t rank;  // rank in the group
 };
 
 struct alignas(64) Region {
   int32_t size = 0;
   uint64_t chunk_bytes = 0;  // of one slot
   alignas(64)
-      std::atomic<uint32_t> turn;  // twice the number of barriers passed, plus one once the group has stopped
-  // To the latest even and the latest odd barrier. Written before `turn` says that the barrier is passed; the
-  // next barrier of its kind cannot be before everybody has read it.
+      std::atomic<uint32_t> turn;  // twice the number of passed barriers, plus one when the group has stopped
+  // The last arrivals at the latest even and the latest odd barrier. Written before `turn` shows that the
+  // barrier is passed. It is not overwritten too early: the next barrier of the same parity cannot end before
+  // all ranks have read it.
   Arrival last[2] = {};
-  alignas(64) std::atomic<uint32_t> arrivals;  // ranks that have reached the barrier under way
+  alignas(64) std::atomic<uint32_t> arrivals;  // ranks that have reached the current barrier
   std::atomic<uint32_t> sleepers;              // ranks in futex_wait on `turn`
 };
 
@@ -82,20 +83,20 @@ struct alignas(64) Header {
   char reason[kReasonBytes] = {};
   std::atomic<uint64_t> next_free;  // where the next region goes
   std::atomic<uint32_t> region_count;
-  std::atomic<uint64_t> regions[kMaxRegions];  // offsets; 0 while one is being made
+  std::atomic<uint64_t> regions[kMaxRegions];  // offsets; 0 while a region is being made
 };
 
-// The slot size that is used where `wanted` bytes are asked for: whole pages, and a cache line for every
+// Returns the slot size used for a request of `wanted` bytes: whole pages, with at least a cache line per
 // rank.
 std::size_t usable_chunk(int size, std::size_t wanted);
 
 class Segment {
  public:
-  // On this process's own memory, for rank threads.
+  // Makes a segment in this process's own memory, for rank threads.
   static std::shared_ptr<Segment> make_private(int size, std::size_t chunk_bytes);
-  // Takes over the descriptor of a new, empty shared-memory object.
+  // Initialises a new, empty shared-memory object and takes over its descriptor.
   static std::shared_ptr<Segment> make_shared(int descriptor, int size, std::size_t chunk_bytes);
-  // Takes over the descriptor of an object that somebody else makes; null while its header is not finished.
+  // Takes over the descriptor of an object that another process makes; null while its header is not finished.
   static std::shared_ptr<Segment> open_shared(int descriptor);
   ~Segment();
   Segment(const Segment&) = delete;
@@ -108,13 +109,14 @@ class Segment {
   RankState& rank_state(Region& region, int rank) const;
   std::byte* slot(Region& region, int rank, int buffer) const;
 
-  // Who waits for whom at this moment, in all groups.
+  // Returns which ranks wait for which at this moment, in all groups.
   std::vector<RankWait> waits() const;
 
-  // Room for a group of `size` ranks; the offset, or 0 when the segment or the node's memory is exhausted.
+  // Allocates a region for a group of `size` ranks. Returns its offset, or 0 if the segment or the node's
+  // shared memory is exhausted.
   uint64_t add_region(int size, std::size_t chunk_bytes) noexcept;
 
-  // Makes everybody's pending and future waits fail. The first reason counts.
+  // Makes every rank's pending and future waits fail. Only the first reason is kept.
   void stop(const std::string& reason) noexcept;
   bool is_stopped() const { return header().stop.load(std::memory_order_acquire) != StopState::kRunning; }
   std::string stop_reason() const;
@@ -130,7 +132,7 @@ class Segment {
 
   std::byte* base_;
   std::size_t bytes_;
-  int descriptor_;  // -1 where the memory is this process's own
+  int descriptor_;  // -1 if the memory is this process's own
 };
 
 }  // namespace recollect::local

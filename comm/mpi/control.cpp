@@ -18,7 +18,7 @@ Control::Control(MPI_Comm world, std::chrono::milliseconds timeout, std::shared_
   heard_.resize(size_);
 }
 
-// MPI wants every message received before it ends.
+// MPI requires that every message is received before it is finalised.
 Control::~Control() {
   if (failed_->load()) return;
   std::vector<int> announced(size_);

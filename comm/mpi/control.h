@@ -1,5 +1,6 @@
-// Beside the communicators of an MPI world: who has waited for long tells all others for whom, and those who
-// wait too listen. Nobody else spends time on it. At the end everybody takes what is still on its way.
+// Wait messages beside the communicators of an MPI world. A rank that has waited for long tells all others
+// for whom it waits, and waiting ranks listen; other ranks spend no time on it. At the end every rank
+// receives what is still on its way.
 #pragma once
 
 #include <atomic>
@@ -16,16 +17,16 @@ namespace recollect::mpi {
 
 class Control {
  public:
-  // Collective. `failed` says that MPI can no longer be relied on.
+  // Collective. `failed` is set when MPI can no longer be relied on.
   Control(MPI_Comm world, std::chrono::milliseconds timeout, std::shared_ptr<std::atomic<bool>> failed);
-  // Collective, unless something has failed.
+  // Collective, unless a communicator has failed.
   ~Control();
   Control(const Control&) = delete;
   Control& operator=(const Control&) = delete;
 
   std::shared_ptr<WaitPosts> posts() const { return posts_; }
   void tell(const WaitPost& post);
-  void listen();  // takes what has come
+  void listen();  // receives what has arrived
 
  private:
   struct Sent {
@@ -40,9 +41,9 @@ class Control {
   MPI_Comm handle_ = MPI_COMM_NULL;
   const std::shared_ptr<std::atomic<bool>> failed_;
   std::shared_ptr<WaitPosts> posts_;
-  std::mutex mutex_;               // of what follows, and of `handle_`
+  std::mutex mutex_;               // guards the following, and `handle_`
   std::list<Sent> sent_;           // not known to have arrived
-  std::vector<int> told_, heard_;  // how often, by rank
+  std::vector<int> told_, heard_;  // number of messages sent and received, by rank
 };
 
 }  // namespace recollect::mpi

@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kLibrary = "libmpi.so.40";  // Open MPI 3.1 to 5
 
-// Its own plugins look for its names among those of all.
+// MPI's own plugins need its symbols to be global.
 void* open_mpi(bool only_if_loaded, std::string* why) {
   void* const library = ::dlopen(kLibrary, RTLD_NOW | RTLD_GLOBAL | (only_if_loaded ? RTLD_NOLOAD : 0));
   if (!library && why) {

@@ -1,18 +1,18 @@
-// MPI's header, as this folder includes it. Where RECOLLECT_LAZY_MPI is defined, nothing is linked: each name of MPI's that
-// is used here is looked for by that name when it is first used, in the Open MPI of the machine. The program then
-// starts, and runs its ranks without MPI, where there is none.
+// MPI's header, as this folder includes it. If RECOLLECT_LAZY_MPI is defined, MPI is not linked: each MPI
+// name that is used here is looked up in the machine's Open MPI when it is first used. The program then also
+// starts, and runs its ranks without MPI, where none is installed.
 #pragma once
 
-#define OMPI_SKIP_MPICXX 1  // MPI's C++ binding, which is none of ours
+#define OMPI_SKIP_MPICXX 1  // MPI's C++ binding, which we do not use
 #include <mpi.h>
 
 #include <string>
 
 namespace recollect::mpi {
 
-// Whether MPI is there; in a lazy build it is looked for, and `why` says what is missing.
+// Returns true if MPI is available. A lazy build looks for it, and `why` says what is missing.
 bool is_present(std::string* why = nullptr);
-// Whether anything of it can have been used.
+// Returns true if any MPI function can have been called.
 bool is_loaded();
 
 }  // namespace recollect::mpi
@@ -21,12 +21,12 @@ bool is_loaded();
 
 namespace recollect::mpi {
 
-// Error kConfiguration where there is no Open MPI, or none with that name in it.
+// Throws Error kConfiguration if there is no Open MPI, or if it lacks this name.
 void* lazy_symbol(const char* name);
 
 }  // namespace recollect::mpi
 
-// The name of a macro is not expanded within it: what stands there is MPI's declaration.
+// A macro's name is not expanded within its own expansion, so `name` refers to MPI's declaration.
 #define RECOLLECT_LAZY(name)                                                                              \
   ([] {                                                                                                   \
     static const auto function = reinterpret_cast<decltype(&name)>(::recollect::mpi::lazy_symbol(#name)); \
@@ -59,7 +59,7 @@ void* lazy_symbol(const char* name);
 #define MPI_Testsome RECOLLECT_LAZY(MPI_Testsome)
 #define MPI_Waitall RECOLLECT_LAZY(MPI_Waitall)
 
-// What Open MPI's constants are the addresses of.
+// The objects whose addresses are Open MPI's constants.
 #define ompi_mpi_byte RECOLLECT_LAZY_OBJECT(ompi_predefined_datatype_t, ompi_mpi_byte)
 #define ompi_mpi_comm_null RECOLLECT_LAZY_OBJECT(ompi_predefined_communicator_t, ompi_mpi_comm_null)
 #define ompi_mpi_comm_world RECOLLECT_LAZY_OBJECT(ompi_predefined_communicator_t, ompi_mpi_comm_world)

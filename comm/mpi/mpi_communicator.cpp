@@ -15,7 +15,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int kTag = 1;
 constexpr int kEagerPolls = 4000;
 constexpr auto kEagerTime =
-    std::chrono::milliseconds(20);  // where others want the core, each yield takes long
+    std::chrono::milliseconds(20);  // if other processes want the core, each yield takes long
 constexpr int kPollsBetweenListening = 64;
 
 int rank_in(MPI_Comm handle) {
@@ -52,7 +52,7 @@ MpiCommunicator::MpiCommunicator(MPI_Comm handle, Settings settings)
   finished_.resize(most_requests);
 }
 
-// Freeing is collective, so it is not for a rank that has failed or is on its way out with an Error.
+// Freeing is collective, so a rank that has failed, or is ending with an Error, does not do it.
 MpiCommunicator::~MpiCommunicator() {
   if (std::uncaught_exceptions() > 0) settings_.failed->store(true);
   if (!settings_.failed->load()) MPI_Comm_free(&handle_);
@@ -84,7 +84,8 @@ void MpiCommunicator::begin_receive(void* data, std::size_t bytes, int from) {
   check(MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, from, kTag, handle_, &requests_.emplace_back()));
 }
 
-// Lets MPI work; true when nothing is under way any more. `last`: whose message has come last.
+// Lets MPI make progress. Returns true if nothing is pending; sets `last` to the rank whose message came
+// last.
 bool MpiCommunicator::progress(int& last) {
   int count = 0;
   check(MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count, finished_.data(),
@@ -94,8 +95,8 @@ bool MpiCommunicator::progress(int& last) {
   return std::all_of(requests_.begin(), requests_.end(), [](MPI_Request r) { return r == MPI_REQUEST_NULL; });
 }
 
-// More ranks than cores is normal, so waiting yields, and after a while sleeps between looks.
-// MPI does not tell whether a message under way moves: silences are not seen here.
+// More ranks than cores is normal, so waiting yields and, after a while, sleeps between polls. MPI does not
+// show whether a pending message moves, so silences are not detected here.
 MessageCommunicator::Ended MpiCommunicator::wait_for_all() {
   int last = -1;
   const auto start = Clock::now(), eager_end = start + kEagerTime, deadline = start + settings_.timeout;
@@ -132,17 +133,17 @@ std::vector<int> MpiCommunicator::late() const {
 void MpiCommunicator::tell(const WaitPost& post) noexcept {
   try {
     settings_.control->tell(post);
-  } catch (...) {  // without memory nobody hears of it
+  } catch (...) {  // without memory the post is lost
   }
 }
 
-// MPI makes the group; the calls before it see to it that everybody has come, so that it cannot wait for
+// MPI makes the group. The calls before it make sure that all ranks have come, so that it cannot wait for
 // long.
 std::unique_ptr<Communicator> MpiCommunicator::split(int color) {
   start({.kind = CollectiveKind::kSplit});
   std::vector<int> colors(size());
   swap_with_all(&color, colors.data(), sizeof color);
-  // MPI's colours are not negative: the number of the first rank of that colour is as good.
+  // MPI's colours must not be negative, so the first rank of a colour stands for it.
   const auto first = std::find(colors.begin(), colors.end(), color) - colors.begin();
   MPI_Comm made = MPI_COMM_NULL;
   check(MPI_Comm_split(handle_, static_cast<int>(first), rank(), &made));

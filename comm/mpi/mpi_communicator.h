@@ -1,4 +1,4 @@
-// The collectives' messages as MPI's own. MPI cannot be told to give up: whoever fails leaves requests
+// The collectives with MPI messages. MPI cannot cancel pending requests: a rank that fails leaves them
 // behind.
 #pragma once
 
@@ -22,7 +22,7 @@ struct Settings {
 
 class MpiCommunicator final : public MessageCommunicator {
  public:
-  // Owns `handle`, whose errors it has MPI return.
+  // Owns `handle` and makes MPI return its errors instead of aborting.
   MpiCommunicator(MPI_Comm handle, Settings settings);
   ~MpiCommunicator() override;
 
@@ -45,8 +45,8 @@ class MpiCommunicator final : public MessageCommunicator {
 
   MPI_Comm handle_;
   Settings settings_;
-  std::vector<MPI_Request> requests_;  // under way; at most two per rank
-  std::vector<int> peers_;             // whom each request concerns
+  std::vector<MPI_Request> requests_;  // pending; at most two per rank
+  std::vector<int> peers_;             // the rank that each request concerns
   std::vector<char> receives_;         // by request
   std::vector<int> finished_;          // MPI_Testsome's answer
 };

@@ -1,6 +1,6 @@
-// The part of NCCL's binary interface that we use, in our own words, so that the communicator compiles where
-// NCCL's header is not: layouts and numbers are those of version 2.28, and a build with the header checks
-// that they are. NCCL keeps them in later versions of its second major one.
+// The part of NCCL's binary interface that we use, declared here so that the communicator compiles without
+// NCCL's header. Layouts and numbers are those of version 2.28; a build that has the header checks them.
+// Later versions of NCCL 2 keep them.
 #pragma once
 
 #include <climits>
@@ -13,9 +13,9 @@
 
 namespace recollect::nccl {
 
-inline constexpr int kOldestVersion = cuda::kOldestNccl;  // what all of it needs
-inline constexpr int kMultiRankVersion = 23003;           // lets ranks share a GPU, when asked to
-inline constexpr int kVersionOfHeader = 22809;            // that Config was written for
+inline constexpr int kOldestVersion = cuda::kOldestNccl;  // the oldest version that has everything used here
+inline constexpr int kMultiRankVersion = 23003;           // allows ranks to share a GPU, when asked to
+inline constexpr int kVersionOfHeader = 22809;            // the version that Config describes
 
 enum class Result : int {
   kSuccess = 0,
@@ -36,21 +36,21 @@ struct UniqueId {
 };
 
 inline constexpr int kUndefined = INT_MIN;
-inline constexpr int kNoColor = -1;  // in a split: no new group for this rank
+inline constexpr int kNoColor = -1;  // in a split: this rank gets no new group
 inline constexpr int kSymmetricWindow = 1;
-inline constexpr int kZeroCtaPolicy = 2;  // copy engines instead of kernels wherever they will do
-inline constexpr int kTotalMemory = 3;    // CommMemStats: all that a communicator takes of the device
+inline constexpr int kZeroCtaPolicy = 2;  // use copy engines instead of kernels where possible
+inline constexpr int kTotalMemory = 3;    // CommMemStats: all device memory of a communicator
 
 struct Config {
   std::size_t size = sizeof(Config);
   unsigned magic = 0xcafebeef;
   unsigned version = kVersionOfHeader;
-  int blocking = 0;  // no call waits for other ranks: we do, with a timeout
+  int blocking = 0;  // no call blocks: we wait ourselves, with a timeout
   int cga_cluster_size = kUndefined;
   int min_ctas = kUndefined;
   int max_ctas = kUndefined;
   const char* net_name = nullptr;
-  int split_share = 0;  // groups are used at the same time, on streams of their own
+  int split_share = 0;  // groups are used concurrently, on different streams
   int traffic_class = kUndefined;
   const char* comm_name = nullptr;
   int collnet_enable = kUndefined;
@@ -93,10 +93,10 @@ struct Api {
   std::string path;  // of the library
 };
 
-// The address of a function of the library; null where there is none of that name.
+// Returns the address of a function in the library; null if there is none of that name.
 using SymbolLookup = std::function<void*(const char* name)>;
 
-// Error kConfiguration where the library lacks what we need or is older than kOldestVersion, naming both.
+// Throws Error kConfiguration if the library lacks a function or is older than kOldestVersion, naming both.
 Api load_api(const SymbolLookup& lookup, const std::string& path);
 
 std::string version_text(int version);  // "2.30.7"

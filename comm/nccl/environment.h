@@ -1,5 +1,5 @@
-// What NCCL must find in the environment before it is first asked for anything. It has no other way to be
-// told.
+// The environment variables that NCCL must find before its first call. It has no other way to receive these
+// settings.
 #pragma once
 
 #include <functional>
@@ -14,22 +14,22 @@ struct Variable {
 };
 
 struct Circumstances {
-  int version = 0;           // of the library, as ncclGetVersion says it
-  int ranks_per_device = 1;  // on the fullest device
+  int version = 0;           // of the library, as in ncclGetVersion
+  int ranks_per_device = 1;  // on the device with the most ranks
   int rank = 0;              // in the world
   bool one_node = true;
 };
 
-// Always: launches of several groups keep the order in which they are made, lest groups that overlap on
-// several devices wait for each other; and no sums inside the switch (NVLS), whose order differs from call to
-// call.
+// Two variables are always set. Launches of several groups keep the order in which they are made; otherwise
+// groups that overlap on several devices could wait for each other. And sums inside the switch (NVLS) are
+// off, because their order differs from call to call.
 //
-// With several ranks on a device also: from 2.30.3 on the permission to share it; before, a host name of its
-// own for every rank, which makes NCCL take the ranks of one device for ranks of different machines and talk
-// through sockets. Either way few thread blocks for each rank, because all must fit the device at once.
+// If several ranks share a device: from 2.30.3 on, NCCL is permitted to share it. Before that, every rank
+// gets its own host name, so that NCCL takes the ranks of one device for ranks of different machines and uses
+// sockets. In both cases each rank uses few thread blocks, because all must fit the device at the same time.
 std::vector<Variable> nccl_environment(const Circumstances& circumstances);
 
-// Those that are not set yet. Who sets one himself means it.
+// Returns the variables that are not set yet. A value that the user has set is kept.
 std::vector<Variable> not_yet_set(std::vector<Variable> variables,
                                   const std::function<const char*(const char* name)>& lookup);
 

@@ -35,7 +35,7 @@ DataType type_of(DType dtype) {
 
 RedOp op_of(ReduceOp op) { return op == ReduceOp::kSum ? RedOp::kSum : RedOp::kMax; }
 
-// NCCL's first rank makes the number that the others meet by; a failure to make it is told with it.
+// Rank 0 makes the id by which NCCL's ranks meet. If that fails, the error is broadcast in place of the id.
 UniqueId agree_on_id(const Api& api, Communicator& world) {
   struct {
     UniqueId id;
@@ -51,7 +51,7 @@ UniqueId agree_on_id(const Api& api, Communicator& world) {
   return invitation.id;
 }
 
-// What making a group took of the device. On a device that others use too, it is a guess.
+// Measures how much device memory making a group took. It is a guess if others use the device too.
 class MemoryMeter {
  public:
   explicit MemoryMeter(const device::DeviceRuntime& runtime)
@@ -104,7 +104,7 @@ NcclCommunicator::~NcclCommunicator() {
   if (!has_failed() && group_->take_leave()) group_->unwatch();
 }
 
-// What has failed is the watchdog's, which aborts it.
+// After a failure the watchdog owns the group and aborts it.
 bool NcclCommunicator::has_failed() const {
   device::Watchdog& watchdog = session_->watchdog();
   if (std::uncaught_exceptions() > 0)
@@ -218,14 +218,14 @@ void NcclCommunicator::barrier() {
 
 std::unique_ptr<Communicator> NcclCommunicator::split(int color) { return split(color, Config()); }
 
-// NCCL_MAX_CTAS, where it is set, has the last word.
+// If NCCL_MAX_CTAS is set, it overrides this limit.
 std::unique_ptr<Communicator> NcclCommunicator::split_beside_products(int color) {
   Config config;
   config.max_ctas = cuda::kMultiprocessorsOfCollectives;
   return split(color, config);
 }
 
-// NCCL's colours are not negative: the number of the first rank of that colour is as good.
+// NCCL's colours must not be negative, so the first rank of a colour stands for it.
 std::unique_ptr<Communicator> NcclCommunicator::split(int color, Config config) {
   session_->watchdog().throw_if_failed();
   std::vector<int> colors(static_cast<std::size_t>(size())), ranks;
@@ -244,7 +244,7 @@ std::unique_ptr<Communicator> NcclCommunicator::split(int color, Config config) 
   const auto doing = [&] { return "splitting off " + name_ranks(ranks); };
   Handle& parent = group_->handle();
   session_->settle(parent, session_->begun(parent, parent.with(begin)),
-                   doing);  // before that the child is not there
+                   doing);  // the child does not exist before that
   std::unique_ptr<Communicator> host = host_.split(color);
   const uint64_t pedigree[] = {group_->key(), ++splits_, static_cast<uint64_t>(first)};
   if (alone) return device::make_device_self(session_->shared_runtime());
@@ -277,7 +277,7 @@ bool NcclCommunicator::is_on_one_node() const {
   return std::all_of(all.begin(), all.end(), [&](uint64_t node) { return node == mine; });
 }
 
-// All ranks have a window or none has: each says what it found, before and after it tried.
+// Either all ranks have a window or none has: the ranks vote before and after trying.
 bool NcclCommunicator::share_memory(void* base, std::size_t bytes, Shared what) {
   const auto all_say = [this](bool yes) {
     int64_t lacking = yes ? 0 : 1;

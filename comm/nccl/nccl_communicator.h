@@ -1,5 +1,5 @@
-// The collectives of one rank by NCCL, on device memory and streams. All calls on all communicators of a rank
-// are made by one thread, in the same order on every rank.
+// The collectives of one rank through NCCL, on device memory and streams. One thread makes all calls on all
+// communicators of a rank, in the same order on every rank.
 #pragma once
 
 #include <initializer_list>
@@ -12,15 +12,15 @@
 
 namespace recollect::nccl {
 
-// Collective: the world's communicator.
-// With `threads`, ranks are threads of one process with a device each.
+// Collective. Returns the communicator of the world. With `threads`, the ranks are threads of one process,
+// each with its own device.
 std::unique_ptr<Communicator> join_nccl_world(Api api, std::shared_ptr<device::DeviceRuntime> runtime,
                                               Communicator& world, device::Watchdog::Settings settings,
                                               bool threads = false);
 
 class NcclCommunicator final : public Communicator {
  public:
-  // `host` talks to the same ranks; it is owned where it was made for this communicator.
+  // `host` connects the same ranks; `owned_host` is set if it was made for this communicator.
   NcclCommunicator(std::shared_ptr<Session> session, std::shared_ptr<Group> group, int rank,
                    Communicator& host, std::unique_ptr<Communicator> owned_host);
   ~NcclCommunicator() override;
@@ -35,8 +35,8 @@ class NcclCommunicator final : public Communicator {
   void all_gather(const Tensor& in, const Tensor& out, void* stream) override;
   void reduce_scatter(const Tensor& in, const Tensor& out, void* stream) override;
   void broadcast(const Tensor& tensor, int root, void* stream) override;
-  void barrier() override;  // of the ranks' threads; streams go their own way
-  // The sides' threads meet on the host first: so both know that they pass the same.
+  void barrier() override;  // for the ranks' threads; it does not affect streams
+  // The two threads first meet on the host, so that both know that they pass the same tensor.
   void pass(const Parcel& out, const Parcel& in, void* stream) override;
   std::unique_ptr<Communicator> split(int color) override;
   std::unique_ptr<Communicator> split_beside_products(int color) override;
@@ -49,7 +49,7 @@ class NcclCommunicator final : public Communicator {
   const Api& api() const { return session_->api(); }
   bool has_failed() const;
   bool is_on_one_node() const;  // collective
-  // Through the window, where it has all that the call reads and writes.
+  // Uses the window if it contains everything that the call reads and writes.
   template <typename Enqueue>
   void launch(const CollectiveCall& call, std::initializer_list<Tensor> tensors, void* stream,
               Enqueue enqueue);

@@ -1,6 +1,6 @@
-// The calls that some ranks make together, as the watchdog sees them: every call is numbered and remembered,
-// and the stream itself notes when it begins and when it is done, in a word of host memory. That also works
-// when the call was recorded in a CUDA graph and is replayed.
+// Calls that some ranks make together, as the watchdog sees them. Every call is numbered and remembered. The
+// stream itself writes into a word of host memory when a call begins and when it is done; this also works for
+// a call that was captured in a CUDA graph and is replayed.
 #pragma once
 
 #include <atomic>
@@ -15,13 +15,13 @@ namespace recollect::nccl {
 
 class NumberedCalls : public device::Watched {
  public:
-  // `ranks` are those of the world; `key` is theirs alone.
+  // `ranks` are world ranks; `key` is unique to these calls.
   NumberedCalls(Session& session, Handle& handle, uint64_t key, std::vector<int> ranks);
 
-  // Before and after a call is enqueued. begin() returns the state while it is under way.
+  // Called before and after a call is enqueued. begin() returns the state during the call.
   uint32_t begin(CollectiveCall call, void* stream);
   void end(uint32_t state, void* stream);
-  uint64_t next() const { return sequence_ + 1; }  // the number of the call that comes next
+  uint64_t next() const { return sequence_ + 1; }  // the number of the next call
 
   uint64_t key() const override { return key_; }
   const std::vector<int>& ranks() const override { return ranks_; }
@@ -40,9 +40,9 @@ class NumberedCalls : public device::Watched {
   uint32_t* const word_;
   uint64_t sequence_ = 0;
 
-  mutable std::mutex mutex_;              // of what follows, which the watchdog reads
-  std::vector<CollectiveCall> latest_;    // call k at k modulo its size
-  std::vector<CollectiveCall> captured_;  // never forgotten: they may come again
+  mutable std::mutex mutex_;              // guards the following, which the watchdog reads
+  std::vector<CollectiveCall> latest_;    // call k is at index k modulo the size
+  std::vector<CollectiveCall> captured_;  // kept forever, because they may be replayed
 };
 
 }  // namespace recollect::nccl

@@ -103,7 +103,8 @@ Session::Session(Api api, std::shared_ptr<device::DeviceRuntime> runtime, Commun
   watchdog_.start();
 }
 
-// A rank that is on its way out with an Error takes the others along; one that is done shows how far it came.
+// A rank that ends with an Error takes the others along. A rank that has finished publishes its final
+// progress.
 Session::~Session() {
   if (std::uncaught_exceptions() > 0)
     watchdog_.fail("rank " + std::to_string(world_.rank()) + " stopped with an error");
@@ -117,7 +118,7 @@ Handle& Session::make_handle() {
   return *handles_.emplace_back(std::make_unique<Handle>(api_));
 }
 
-// The host's communicator too: a thread that waits there has no other way to hear of it.
+// Also aborts the host communicator: a thread that waits there has no other way to learn of the failure.
 void Session::abort_all(const std::string& why) {
   world_.abort(why);
   std::vector<Handle*> handles;
@@ -125,8 +126,8 @@ void Session::abort_all(const std::string& why) {
     std::lock_guard lock(handles_mutex_);
     for (const auto& handle : handles_) handles.push_back(handle.get());
   }
-  // Each by itself: NCCL may wait for the graphs that use a handle, which end when kernels of another are
-  // aborted.
+  // Each handle is aborted on its own thread: NCCL may wait for the graphs that use a handle, and those end
+  // only when another handle's kernels are aborted.
   std::vector<std::thread> aborts;
   for (Handle* handle : handles) aborts.emplace_back([handle] { handle->abort(); });
   for (std::thread& abort : aborts) abort.join();
@@ -137,7 +138,8 @@ uint32_t* Session::take_word() {
   return words_.get() + words_taken_++;
 }
 
-// In progress still when the time is up. Enqueuing takes NCCL some microseconds, connecting takes it long.
+// Returns kInProgress if the time is up. Enqueuing takes NCCL some microseconds; connecting takes long, so
+// polling slows down.
 Result Session::await(Handle& handle, Result result) {
   const auto deadline = Clock::now() + watchdog_.timeout();
   microseconds pause(20);

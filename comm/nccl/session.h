@@ -1,6 +1,6 @@
 // What all NCCL communicators of one rank share, and the handles that NCCL gave it. No call into NCCL waits
-// for other ranks: handles are made non-blocking, and we ask again until NCCL is done, the time is up, or the
-// watchdog has heard of a failure. One thread at a time is inside NCCL with a handle, so that it can be
+// for other ranks: handles are non-blocking, and we poll until NCCL is done, the time is up, or the watchdog
+// reports a failure. Only one thread at a time is inside NCCL with a handle, so that the handle can be
 // aborted safely.
 #pragma once
 
@@ -19,8 +19,8 @@ class Handle {
  public:
   explicit Handle(const Api& api) : api_(api) {}
 
-  // function(Comm&) -> Result, unless the handle has been aborted. It may make the handle: NCCL writes it,
-  // perhaps only when the call that makes it is done, which is why handles stay where they are.
+  // Calls function(Comm&) -> Result, unless the handle has been aborted. The function may create the handle:
+  // NCCL then writes it, possibly only when the creating call completes, so a Handle never moves.
   template <typename Function>
   Result with(Function function) {
     std::lock_guard lock(mutex_);
@@ -28,11 +28,12 @@ class Handle {
   }
   Result status();
   std::string last_error();
-  // What NCCL found out in the background; empty where nothing is wrong or somebody is inside.
+  // Returns an error that NCCL found in the background; empty if there is none or another thread is inside
+  // NCCL.
   std::string asynchronous_error();
-  void abort() noexcept;    // gives everything back; nothing works afterwards
-  void destroy() noexcept;  // after it was finalised
-  uint64_t device_bytes();  // 0 where this NCCL does not say
+  void abort() noexcept;    // frees everything; the handle is unusable afterwards
+  void destroy() noexcept;  // after it has been finalised
+  uint64_t device_bytes();  // 0 if this NCCL version cannot tell
 
  private:
   const Api& api_;
@@ -41,13 +42,13 @@ class Handle {
   bool aborted_ = false;
 };
 
-// How an error of NCCL ends the rank that has it.
+// Returns the exit code of a rank that gets this NCCL error.
 ExitCode exit_code_of(Result result, const std::string& last_error);
 
 class Session {
  public:
-  // Collective over `world`, which must outlive it. Of `settings`, what to abort and whom to ask is
-  // the session's own business.
+  // Collective over `world`, which must outlive the session. The session itself fills in `abort` and
+  // `stop_reason` of `settings`.
   Session(Api api, std::shared_ptr<device::DeviceRuntime> runtime, Communicator& world,
           device::Watchdog::Settings settings, bool threads = false);
   ~Session();
@@ -60,25 +61,24 @@ class Session {
   Communicator& world() { return world_; }
   device::Watchdog& watchdog() { return watchdog_; }
 
-  // NCCL may deadlock where a process captures for several devices.
+  // NCCL may deadlock if one process captures for several devices.
   bool capturable() const { return !threads_; }
 
   Handle& make_handle();
-  uint32_t* take_word();  // for the progress of one group; all stay taken
+  uint32_t* take_word();  // for the progress of one group; never returned
 
-  // What is to be waited for after a call whose success may mean no more than that it was begun, as that of a
-  // split and of a window's registration does: the handle's own state.
+  // Returns the handle's own state to wait for, after a call whose success may only mean that it has begun,
+  // such as a split or the registration of a window.
   Result begun(Handle& handle, Result result) {
     return result == Result::kSuccess ? handle.status() : result;
   }
-  // Asks until what has been begun on `handle` is done. Errors: what the watchdog knows, kPeerLost when the
-  // time is up, and NCCL's own. Whatever it throws, all ranks hear of it. `doing` makes the message's
-  // subject.
+  // Polls until the work begun on `handle` is done. Throws the watchdog's error, kPeerLost when the time is
+  // up, or NCCL's own error. Every rank learns of what it throws. `doing` is the subject of the message.
   template <typename Describe>
   void settle(Handle& handle, Result result, Describe doing) {
     if (result != Result::kSuccess) settle_slowly(handle, result, doing());
   }
-  // The same, but says false instead of failing: for what can be done without.
+  // The same for optional work: returns false instead of failing.
   bool settles(Handle& handle, Result result);
 
  private:

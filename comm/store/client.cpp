@@ -19,10 +19,10 @@ using tcp::Introduction;
 using tcp::Transfer;
 using namespace std::chrono_literals;
 
-// Until somebody answers, or the next address is tried: short at first where there are several.
+// How long to try an address until someone answers. It is short at first if there are several addresses.
 constexpr Clock::duration kShortCall = 1s, kLongCall = 5s;
 constexpr auto kFirstPause = 20ms, kLongestPause = 500ms;
-constexpr auto kAnswerTime = 15s;  // on top of what was asked to be waited for
+constexpr auto kAnswerTime = 15s;  // in addition to the timeout of the request
 
 const char* const kTokenHint =
     "give all ranks the same RECOLLECT_STORE_TOKEN_FILE or RECOLLECT_STORE_TOKEN, and each run its own port";
@@ -87,7 +87,7 @@ bool StoreClient::connect(const StorePlace& place, const std::string& token, std
   return false;
 }
 
-// Where there is one port, whoever answers there is meant, and what it says is final.
+// With a single port, whoever answers there is the intended store, and its refusal is final.
 bool StoreClient::call(const tcp::Address& address, bool only_one, const std::string& token,
                        std::string& problem, Clock::time_point deadline) {
   int error = 0;

@@ -8,7 +8,7 @@ namespace {
 using tcp::Clock;
 
 constexpr std::size_t kReadBytes = 64 << 10;
-constexpr std::size_t kSmallRequest = 8 << 10;  // there is always room for one from everybody
+constexpr std::size_t kSmallRequest = 8 << 10;  // every connection can always hold one of this size
 constexpr auto kNever = std::chrono::hours(24 * 365);
 
 }  // namespace
@@ -23,7 +23,7 @@ Connection::Connection(tcp::Socket socket, int rank, uint64_t here_since, const 
       deadline_(Clock::now() + kNever),
       waits_until_(deadline_) {}
 
-// Who waits says nothing, but may go.
+// A waiting client sends nothing, but it may close the connection.
 short Connection::events() const {
   if (waiting_) return POLLRDHUP;
   return out_head_.empty() ? POLLIN : POLLOUT;

@@ -7,8 +7,8 @@
 namespace recollect::store {
 namespace {
 
-constexpr std::size_t kOverhead = 128;  // of an entry, about: nothing is for free, not even empty values
-constexpr std::size_t kMostNames = 16;  // in a message
+constexpr std::size_t kOverhead = 128;  // bytes per entry, approximately: even an empty value costs memory
+constexpr std::size_t kMostNames = 16;  // ranks named in one message
 
 Reply text_reply(Status status, std::string text) {
   return {status, std::make_shared<const std::string>(std::move(text))};
@@ -122,7 +122,7 @@ void Contents::rank_has_gone(int rank) {
     if (!barrier.waiting.empty()) break_if_gone(barrier, before);
 }
 
-// Whoever had come and has gone again cannot take part either.
+// A rank that had already come and has gone again cannot take part either.
 void Contents::break_if_gone(Barrier& barrier, uint64_t since) const {
   if (barrier.broken) return;
   std::vector<int> gone;

@@ -1,5 +1,5 @@
-// What a store holds: values under keys, and the barriers under way. No sockets and no clock here: the server
-// asks again whenever something has changed.
+// The contents of a store: values under keys, and the barriers in progress. There are no sockets and no clock
+// here: the server asks again whenever something has changed.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ using Value = std::shared_ptr<const std::string>;
 
 struct Reply {
   Status status = Status::kOk;
-  Value value;  // or text; null: empty
+  Value value;  // or a text; null: empty
 };
 
 class Contents {
@@ -26,27 +26,27 @@ class Contents {
   explicit Contents(std::size_t most_bytes) : most_bytes_(most_bytes) {}
 
   Status set(const std::string& key, std::string value);
-  Value get(const std::string& key) const;           // null: not there
+  Value get(const std::string& key) const;           // null if it does not exist
   Reply add(const std::string& key, int64_t delta);  // the new value, as decimal text
   void erase(const std::string& key);
   std::vector<std::string> missing(const std::vector<std::string>& keys) const;
 
-  // A rank comes to a barrier. `turn` counts how often the barrier has been passed before: the name can be
-  // used again. An Error status where the rank cannot take part.
+  // A rank arrives at a barrier. `turn` counts how often the barrier has been passed before, because a name
+  // can be used again. The reply has an error status if the rank cannot take part.
   struct Arrival {
     Reply reply;
     uint64_t turn = 0;
   };
   Arrival arrive(const std::string& name, int64_t size, int rank, uint64_t here_since);
-  // Of somebody who has arrived; nothing while others are still missing.
+  // Returns the reply for a rank that has arrived; nothing while others are missing.
   std::optional<Reply> barrier_reply(const std::string& name, uint64_t turn) const;
-  // Time is up for somebody, so it is for all: whoever has come and whoever still comes hears which ranks are
-  // missing.
+  // One rank's time is up, and so the barrier fails for all: every rank that has come, or comes later, is
+  // told which ranks are missing.
   void give_up_barrier(const std::string& name);
-  // A process of that rank has come; returns what arrive() wants to know of it: who went before it came is no
-  // loss to it, as after a restart.
+  // A process of that rank has connected. Returns the value to pass to arrive(): ranks that went away before
+  // do not count as lost for this process, as after a restart.
   uint64_t rank_is_here(int rank);
-  // Its connection has broken off, which ends barriers that wait for it.
+  // The connection of that rank has broken, which ends barriers that wait for it.
   void rank_has_gone(int rank);
 
   std::size_t bytes() const { return bytes_; }
@@ -63,10 +63,10 @@ class Contents {
   std::vector<int> missing_from(const Barrier& barrier) const;
   void break_if_gone(Barrier& barrier, uint64_t since) const;
 
-  std::size_t most_bytes_, bytes_ = 0;  // of keys, values and what keeping them costs
+  std::size_t most_bytes_, bytes_ = 0;  // of keys, values and bookkeeping
   std::map<std::string, Value> values_;
   std::map<std::string, Barrier> barriers_;
-  std::map<int, uint64_t> gone_;  // and when, in departures
+  std::map<int, uint64_t> gone_;  // by rank: when it went, counted in departures
   uint64_t departures_ = 0;
 };
 

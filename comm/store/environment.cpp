@@ -42,7 +42,7 @@ uint16_t read_port(const EnvironmentLookup& lookup) {
   return static_cast<uint16_t>(port);
 }
 
-// Different runs get different ports, as far as there are any.
+// Different runs get different port lists, as far as the range allows.
 std::vector<uint16_t> candidate_ports(const std::string& run_id, uint16_t master_port) {
   const tcp::Code code = tcp::code_of("ports", run_id + ":" + std::to_string(master_port));
   std::vector<uint16_t> ports;
@@ -56,7 +56,7 @@ std::vector<uint16_t> candidate_ports(const std::string& run_id, uint16_t master
   return ports;
 }
 
-// Debian gives a node's own name a loopback address, which torchrun then passes on to other nodes.
+// Debian resolves a node's own name to a loopback address, which torchrun then passes on to other nodes.
 void refuse_hidden_host(const std::string& host) {
   if (host.starts_with("localhost")) return;
   std::string problem, loopback;

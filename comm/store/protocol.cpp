@@ -20,7 +20,7 @@ void put_key(std::string& bytes, const std::string& key) {
   bytes += key;
 }
 
-// Takes from the front; from the first thing that is not there on, everything is missing.
+// Takes values from the front. After the first value that is missing, everything counts as missing.
 class Reader {
  public:
   explicit Reader(std::string_view bytes) : left_(bytes) {}

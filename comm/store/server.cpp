@@ -81,9 +81,9 @@ class StoreServer::Loop {
   const StoreLimits limits_;
   const std::string run_id_;
   store::Contents contents_;
-  std::size_t moving_bytes_ = 0;  // outlives the connections, which count in it
+  std::size_t moving_bytes_ = 0;  // outlives the connections, which count their bytes in it
   std::list<Connection> connections_;
-  bool changed_ = false;  // somebody who waits may have what it waits for
+  bool changed_ = false;  // a waiting connection may be answerable now
   std::vector<pollfd> files_;
   tcp::Signal wake_;
   std::atomic<bool> stopping_ = false;
@@ -97,7 +97,7 @@ void StoreServer::Loop::run() {
     try {
       poll_once();
     } catch (const std::bad_alloc&) {
-      // Whoever asked for so much goes; the others stay.
+      // The client that asked for so much is dropped; the others stay.
       if (!connections_.empty()) drop(std::prev(connections_.end()));
     }
   }
@@ -144,8 +144,8 @@ void StoreServer::Loop::admit(tcp::Socket socket, const std::string& identity) {
   connections_.emplace_back(std::move(socket), rank, contents_.rank_is_here(rank), limits_, moving_bytes_);
 }
 
-// False when the connection has to go. Nothing is received behind the last look for a request: what came
-// then would lie there until more comes, and nothing more comes.
+// Returns false if the connection must be closed. Nothing is received after the last check for a request:
+// such bytes would remain unhandled until more arrive, and nothing more may arrive.
 bool StoreServer::Loop::serve(Connection& connection) {
   if (!connection.move()) return false;
   while (auto bytes = connection.take_request()) {
@@ -182,7 +182,7 @@ void StoreServer::Loop::execute(Connection& connection, Request request) {
   }
 }
 
-// Answers everybody whose wait is over.
+// Answers every connection whose wait is over.
 void StoreServer::Loop::settle() {
   const auto now = Clock::now();
   for (bool again = true; again;) {

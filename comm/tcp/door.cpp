@@ -9,8 +9,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kPause = 100ms;       // until descriptors may be there again
-constexpr int kAcceptsAtOnce = 128;  // so that those inside are served too while many knock
+constexpr auto kPause = 100ms;       // until file descriptors may be available again
+constexpr int kAcceptsAtOnce = 128;  // so that connected visitors are served too while many others connect
 constexpr auto kFarAway = std::chrono::hours(1);
 
 bool lacks_descriptors(int error) {
@@ -74,7 +74,7 @@ void Door::greet(Socket socket) {
   visitors_.push_back({std::move(socket), greeting.nonce, {}, Clock::now() + limits_.patience});
 }
 
-// Reads no further than the Hello: what follows is for the host.
+// Reads no further than the Hello: the bytes after it are for the host.
 Door::State Door::hear(Visitor& visitor) {
   while (true) {
     std::string& bytes = visitor.bytes;

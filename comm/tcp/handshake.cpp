@@ -50,7 +50,7 @@ Introduction not_met(Transfer transfer, const char* waited_for) {
 
 Nonce make_nonce() {
   Nonce nonce;
-  const ssize_t got = getrandom(nonce.data(), nonce.size(), 0);  // so few bytes come whole
+  const ssize_t got = getrandom(nonce.data(), nonce.size(), 0);  // so few bytes always come at once
   require(got == static_cast<ssize_t>(nonce.size()), "no random numbers are to be had");
   return nonce;
 }
@@ -129,7 +129,7 @@ Introduction introduce(const Socket& socket, const std::string& secret, const st
   const auto verdict = static_cast<Verdict>(head[0]);
   Code code{};
   std::memcpy(code.data(), head + 1, sizeof code);
-  // A listener with another secret can neither welcome nor explain anything.
+  // A listener with another secret can neither admit nor explain.
   if (verdict == Verdict::kWrongSecret ||
       !same(code, listeners_code(secret, listener, hello.nonce, verdict, text)))
     return {Outcome::kWrongSecret, {}};

@@ -1,11 +1,12 @@
-// How two processes of a run make sure of each other before a connection is used. The listener greets with a
-// random number; the caller answers who it is, with a code that only someone who knows the secret can make of
-// both numbers; the listener proves itself the same way. The secret never travels, and an answer that was
-// overheard opens nothing later. What follows is neither encrypted nor signed: this keeps strangers and the
-// processes of other runs out, not someone who can change what others send.
+// How two processes of a run authenticate each other before they use a connection. The listener sends a
+// random number (nonce). The caller answers with its identity, its own nonce and a code (HMAC-SHA-256) that
+// only a process with the secret can compute from both nonces. The listener proves itself in the same way.
+// The secret is never sent, and a recorded answer is useless later. The data after the handshake is neither
+// encrypted nor signed: the handshake keeps out strangers and other runs, not an attacker who can change the
+// traffic.
 //
-// The caller sends nothing before it has seen the greeting, so that asking at a port where somebody else
-// listens disturbs nobody.
+// The caller sends nothing before it has received the greeting, so trying a port on which another program
+// listens disturbs no one.
 #pragma once
 
 #include <array>
@@ -40,21 +41,21 @@ struct Hello {
   std::string to_bytes() const;
 };
 
-// Whether this can still become a Hello; to be asked of the first bytes, as they come.
+// Returns true if these bytes can still become a Hello. Called with the first bytes, as they arrive.
 bool may_be_hello(std::string_view first_bytes);
-// Of a complete head; more than kLongestIdentity means that it is none.
+// Returns the length in a complete head; more than kLongestIdentity means that it is not a Hello.
 std::size_t identity_bytes(std::string_view head);
-// Of all bytes.
+// Parses a complete Hello.
 Hello parse_hello(std::string_view bytes);
 
 enum class Verdict : unsigned char { kWelcome = 0, kWrongSecret = 1, kRefused = 2 };
 
-// The listener's last word. `text` says why somebody who knows the secret is refused.
+// Returns the listener's answer. `text` says why a caller that knows the secret is refused.
 std::string answer_bytes(const std::string& secret, const Nonce& listener, const Hello& hello,
                          Verdict verdict, std::string text);
 bool knows_secret(const std::string& secret, const Nonce& listener, const Hello& hello);
 
-// What came of calling somebody.
+// The result of calling a listener.
 struct Introduction {
   enum class Outcome { kWelcome, kWrongSecret, kRefused, kStranger, kSilent };
   Outcome outcome = Outcome::kSilent;
@@ -63,7 +64,7 @@ struct Introduction {
 Introduction introduce(const Socket& socket, const std::string& secret, const std::string& identity,
                        Clock::time_point deadline);
 
-// HMAC-SHA-256.
+// Computes HMAC-SHA-256.
 Code code_of(const std::string& secret, const std::string& message);
 
 }  // namespace recollect::tcp

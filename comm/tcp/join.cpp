@@ -1,6 +1,6 @@
-// How the ranks of a run find each other. Each opens a door for the others and tells the store where; when
-// all have come, rank 0 puts the addresses together, with a random number that their common secret is made
-// of; then every rank calls those before it.
+// How the ranks of a run connect over TCP. Each rank opens a door (a listening socket) and publishes its
+// address in the store. When all have done so, rank 0 collects the addresses, with a random number from which
+// all derive a common secret. Then every rank connects to the ranks before it.
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ using namespace std::chrono_literals;
 constexpr uint64_t kWorldGroup = 1;
 constexpr auto kPortPatience = 2s;
 
-// Sockets to every rank: control, the world's, and those of up to six groups of the mesh.
+// Sockets to every rank: one for control, one for the world, and those of up to six groups of the mesh.
 void allow_sockets(int ranks) {
   const auto needed = rlim_t{8} * static_cast<rlim_t>(ranks) + 128;
   rlimit limit{};
@@ -118,7 +118,7 @@ std::string Meeting::agree_on_table(const tcp::Address& door) {
     store_->set(key("table"), all);
   }
   std::string table = store_->get(key("table"), world_.join_timeout);
-  store_->barrier(key("done"), world_.size, world_.join_timeout);  // nobody needs the store any more
+  store_->barrier(key("done"), world_.size, world_.join_timeout);  // no rank needs the store any more
   return table;
 }
 

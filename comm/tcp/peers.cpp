@@ -27,7 +27,7 @@ std::string identity_of(uint64_t group, int rank) {
   return kPeerWord + std::to_string(group) + " " + std::to_string(rank);
 }
 
-// Group and rank; a negative rank for anything else.
+// Returns group and rank; a negative rank if the text is anything else.
 std::pair<uint64_t, int> parse_identity(const std::string& text) {
   const std::string word = kPeerWord;
   std::pair<uint64_t, int> peer{0, -1};
@@ -59,7 +59,7 @@ Peers::Peers(int rank, std::vector<Address> places, Socket listener, std::string
           std::move(listener), secret_, Door::Limits{},
           [this](const std::string& identity) { return judge(identity); },
           [this](Socket socket, const std::string& identity) { let_in(std::move(socket), identity); }) {
-  files_.reserve(places_.size() + Door::Limits{}.visitors + 2);  // none later: others count allocations
+  files_.reserve(places_.size() + Door::Limits{}.visitors + 2);  // never grows: tests count allocations
   thread_ = std::thread([this] { attend(); });
 }
 
@@ -88,8 +88,8 @@ void Peers::let_in(Socket socket, const std::string& identity) {
   news_.notify_all();
 }
 
-// The one with the higher rank calls. Its peer's door has been open since before its address was known, so
-// nobody listening there means that the peer is gone.
+// Of two ranks, the one with the higher rank connects. Its peer has listened since before its address was
+// published, so a refused connection means that the peer has gone.
 Socket Peers::call(uint64_t group, int rank, std::chrono::milliseconds timeout, Clock::time_point deadline) {
   const std::string name = "rank " + std::to_string(rank), place = places_[rank].to_string();
   std::string problem;
@@ -114,7 +114,8 @@ Socket Peers::call(uint64_t group, int rank, std::chrono::milliseconds timeout, 
   }
 }
 
-// Those who call this rank; returns who has not by the deadline.
+// Collects the connections of ranks that call this one. Returns the ranks that have not called by the
+// deadline.
 std::vector<int> Peers::collect(uint64_t group, const std::vector<int>& members, Clock::time_point deadline,
                                 std::vector<Socket>& sockets) {
   std::unique_lock lock(mutex_);
@@ -225,7 +226,7 @@ bool Peers::take_message(int rank, Control& control, Parting& parting) {
   return true;
 }
 
-// What follows a good-bye or a reason is of no interest.
+// Bytes after a good-bye or a reason are ignored.
 void Peers::hear(int rank, Control& control) {
   const std::string name = "rank " + std::to_string(rank);
   char bytes[kHead + kLongestText];
@@ -240,7 +241,7 @@ void Peers::hear(int rank, Control& control) {
                                        : "the process of " + name + " has ended"};
   }
   if (parting.presence == Presence::kHere) return;
-  // First: who sees the loss asks for the reason.
+  // The reason is noted first, because a rank that sees the loss asks for it.
   if (!parting.reason.empty()) note_stop(parting.reason, parting.code);
   const std::lock_guard lock(mutex_);
   control.presence = parting.presence;
@@ -279,11 +280,11 @@ void Peers::tell_of_stop() noexcept {
 void Peers::tell(const WaitPost& post) noexcept {
   try {
     tell_all(message_of(kWait, {reinterpret_cast<const char*>(&post), sizeof post}));
-  } catch (...) {  // without memory nobody hears of it
+  } catch (...) {  // without memory the post is lost
   }
 }
 
-// Short messages on connections that carry nothing else: they fit without waiting.
+// The messages are short and use connections that carry nothing else, so they fit without waiting.
 void Peers::tell_all(const std::string& message) noexcept {
   const std::lock_guard lock(mutex_);
   for (const Control& control : controls_)

@@ -1,7 +1,7 @@
-// One rank's ties to the other ranks of its world, shared by all its communicators: a door for new
-// connections, and to every other rank one control connection on which nothing is said but good-bye, why
-// somebody stopped, and for whom somebody has waited for long. A thread of its own attends to them, so that a
-// failure reaches also those ranks that are busy with others, or with nobody.
+// One rank's links to the other ranks of its world, shared by all of its communicators: a door for new
+// connections, and one control connection to every other rank. The control connections carry only three
+// messages: good-bye, why a rank stopped, and for whom a rank has waited long. A separate thread serves them,
+// so that a failure also reaches ranks that are busy with other ranks, or with none.
 #pragma once
 
 #include <atomic>
@@ -23,11 +23,11 @@ namespace recollect::tcp {
 
 class Peers {
  public:
-  // `places` are the addresses of all ranks' doors, `listener` this rank's; the secret is the same for all.
-  // Not connected yet.
+  // `places`: the addresses of all ranks' doors. `listener`: this rank's door. The secret is the same for
+  // all. Nothing is connected yet.
   Peers(int rank, std::vector<Address> places, Socket listener, std::string secret,
         std::chrono::milliseconds timeout);
-  // Tells the others good-bye, or why it stops.
+  // Sends good-bye to the others, or why this rank stops.
   ~Peers();
   Peers(const Peers&) = delete;
   Peers& operator=(const Peers&) = delete;
@@ -35,25 +35,26 @@ class Peers {
   int rank() const { return rank_; }
   std::chrono::milliseconds timeout() const { return timeout_; }
 
-  // Collective over all ranks, once: the control connections.
+  // Collective over all ranks, called once: makes the control connections.
   void watch_each_other(std::chrono::milliseconds timeout);
-  // Collective over `members`, world ranks in the group's order: a socket to each of them, none for this
-  // rank. `group` is theirs alone. Error kPeerLost names who did not come in time.
+  // Collective over `members`, which are world ranks in the group's order. Returns a socket to each of them,
+  // with none for this rank. `group` is a number unique to them. Throws Error kPeerLost, naming the ranks
+  // that did not come in time.
   std::vector<Socket> connect(uint64_t group, const std::vector<int>& members,
                               std::chrono::milliseconds timeout);
 
-  // Makes every wait in this process fail, and in the others too. The first reason counts. Waits for nobody.
+  // Makes every wait fail, in this process and in the others. Only the first reason is kept. Does not wait.
   void stop(const std::string& reason) noexcept;
-  // What this rank stops for from now on, if it does, is that ranks disagree: so it is for who hears of it.
+  // If this rank stops later, the cause is that ranks disagree, and the others report it as such.
   void note_disagreement() noexcept { disagrees_ = true; }
   bool is_stopped() const { return stopped_; }
-  // Readable from the moment on when it has stopped.
+  // This descriptor becomes readable when the process has stopped.
   const Socket& stop_event() const { return stop_signal_.file(); }
   std::string stop_reason() const;
   ExitCode stop_code() const;  // kRanksDisagree or kPeerLost
   void tell(const WaitPost& post) noexcept;
   std::shared_ptr<WaitPosts> posts() const { return posts_; }
-  // A connection to that rank has ended: why. Gives the news on the control connection a moment to come.
+  // Returns why a connection to that rank has ended. Waits a moment for news on the control connection.
   std::string why_lost(int rank);
 
  private:
@@ -63,17 +64,17 @@ class Peers {
     std::string heard;
     Presence presence = Presence::kHere;
   };
-  // What a rank has said of itself at last.
+  // A rank's last message about itself.
   struct Parting {
     Presence presence = Presence::kHere;
-    std::string reason = {};  // of a stop
+    std::string reason = {};  // set if it stopped
     ExitCode code = ExitCode::kPeerLost;
   };
 
   void attend();
   void attend_once();
   void hear(int rank, Control& control);
-  // Takes one message from the front of what was heard; false where there is no whole one.
+  // Takes one message from the front of the received bytes. Returns false if there is no complete one.
   bool take_message(int rank, Control& control, Parting& parting);
   std::string judge(const std::string& identity) const;
   void let_in(Socket socket, const std::string& identity);
@@ -100,9 +101,9 @@ class Peers {
 
   std::atomic<bool> stopped_ = false, quitting_ = false, disagrees_ = false;
   Signal stop_signal_, wake_;
-  std::vector<pollfd> files_;  // the thread's
-  Door door_;                  // the thread's
-  std::thread thread_;         // last: it uses all the others
+  std::vector<pollfd> files_;  // used by the thread only
+  Door door_;                  // used by the thread only
+  std::thread thread_;         // last: it uses all the other members
 };
 
 }  // namespace recollect::tcp

@@ -149,7 +149,7 @@ std::vector<Address> resolve(const std::string& host, uint16_t port, std::string
 Socket listen_on(const Address& address, int& error) {
   Socket socket = make_socket(address.family());
   if (socket) {
-    // Connections of an earlier run that are still winding up must not keep the port from the next one.
+    // Connections of an earlier run that are still closing must not block the port.
     set_option(socket, SOL_SOCKET, SO_REUSEADDR, 1);
     if (::bind(socket.descriptor(), address.get(), address.length()) == 0 &&
         ::listen(socket.descriptor(), SOMAXCONN) == 0)
@@ -175,7 +175,7 @@ Socket connect_to(const Address& address, Clock::time_point deadline, int& error
       ::getsockopt(socket.descriptor(), SOL_SOCKET, SO_ERROR, &error, &length);
   }
   if (error != 0) return {};
-  // Where nobody listens, TCP may connect a socket to itself: the port it was given is the one it calls.
+  // If no one listens, TCP may connect a socket to itself: its own port is then the one it calls.
   if (Address::of_this_end(socket) == Address::of_other_end(socket)) {
     error = ECONNREFUSED;
     return {};

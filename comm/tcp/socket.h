@@ -1,5 +1,5 @@
-// TCP sockets that own themselves. They never block, never raise SIGPIPE and never survive an exec; waiting
-// is poll's business, always has a deadline, and goes on after a signal.
+// TCP sockets with RAII. They never block, never raise SIGPIPE and are closed on exec. Waiting is done with
+// poll, always has a deadline, and continues after a signal.
 #pragma once
 
 #include <poll.h>
@@ -58,20 +58,21 @@ class Address {
   socklen_t length_ = 0;
 };
 
-// Of a name or a numeric address; none, and the reason in `problem`, when the resolver knows none.
+// Resolves a name or a numeric address. Returns nothing, and the reason in `problem`, if the resolver finds
+// none.
 std::vector<Address> resolve(const std::string& host, uint16_t port, std::string& problem);
 
-// No socket, and errno in `error`, when it cannot be had. A listener accepts as many waiting connections as
-// the system allows.
+// Return no socket, and errno in `error`, on failure. A listener queues as many connections as the system
+// allows.
 Socket listen_on(const Address& address, int& error);
 Socket connect_to(const Address& address, Clock::time_point deadline, int& error);
 Socket accept_from(const Socket& listener, int& error);
 
-// On a connection that is mostly silent: a peer that vanishes without a word (its node lost power, a cable
+// For a connection that is mostly silent: a peer that vanishes without closing (its node lost power, a cable
 // was cut) is noticed within half a minute.
 void keep_alive(const Socket& socket);
 
-// What a socket took or gave without waiting. `closed`: the other end has gone, or `error` happened.
+// What a socket sent or received without waiting. `closed`: the other end has gone, or `error` happened.
 struct Moved {
   std::size_t bytes = 0;
   bool closed = false;
@@ -79,11 +80,11 @@ struct Moved {
 };
 Moved send_some(const Socket& socket, const void* data, std::size_t bytes);
 Moved receive_some(const Socket& socket, void* data, std::size_t bytes);
-// Of several stretches of memory, one behind another.
+// The same for several pieces of memory, one after another.
 Moved send_some(const Socket& socket, std::span<iovec> parts);
 Moved receive_some(const Socket& socket, std::span<iovec> parts);
 
-// poll until something happens or the deadline passes; false for the latter.
+// Polls until something happens (true) or the deadline passes (false).
 bool wait_for(std::span<pollfd> files, Clock::time_point deadline);
 
 enum class Transfer { kDone, kLate, kClosed };
@@ -93,7 +94,7 @@ Transfer receive_all(const Socket& socket, void* data, std::size_t bytes, Clock:
 // "Connection refused"
 std::string error_text(int error);
 
-// An event that one thread signals and others poll for.
+// An event that one thread raises and others poll for.
 class Signal {
  public:
   Signal();

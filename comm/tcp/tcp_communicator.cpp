@@ -8,9 +8,9 @@
 namespace recollect::tcp {
 namespace {
 
-// Of a message that goes with the one before it: all of it or, where it is longer, nothing. The time that sending more
-// takes would pass for waiting for the other ranks; and ranks that send long messages first in part and then the rest
-// take longer than those that begin together.
+// A second message goes with the first one if it is no longer than this; otherwise none of it does. Sending
+// more would count as waiting for the other ranks. And ranks that send the first part of a long message
+// early, and the rest later, take longer than ranks that start together.
 constexpr std::size_t kAheadBytes = 256 << 10;
 
 int place_of(int world_rank, const std::vector<int>& members) {
@@ -25,7 +25,7 @@ void drop_front(std::span<iovec> parts, std::size_t bytes) {
   }
 }
 
-// Of a new group. The first ones belong to the world itself.
+// Returns a random number for a new group. Small numbers are reserved for the world itself.
 uint64_t make_group_number() {
   constexpr uint64_t kWorlds = 16;
   const Nonce nonce = make_nonce();
@@ -48,7 +48,7 @@ TcpCommunicator::TcpCommunicator(std::shared_ptr<Peers> peers, const std::vector
 
 void TcpCommunicator::begin_send(const void* data, std::size_t bytes, int to) {
   Lane& lane = lanes_[to];
-  lane.out[lane.sends()] = {const_cast<void*>(data), bytes};  // only read
+  lane.out[lane.sends()] = {const_cast<void*>(data), bytes};  // it is only read
 }
 
 void TcpCommunicator::begin_receive(void* data, std::size_t bytes, int from) {
@@ -56,7 +56,7 @@ void TcpCommunicator::begin_receive(void* data, std::size_t bytes, int from) {
   lane.in[lane.receives()] = {data, bytes};
 }
 
-// What the sockets take and give without waiting, in bytes.
+// Transfers what the sockets accept and provide without waiting. Returns the number of bytes.
 std::size_t TcpCommunicator::move(int rank) {
   Lane& lane = lanes_[rank];
   Moved out, in;
@@ -76,8 +76,8 @@ std::size_t TcpCommunicator::move(int rank) {
   return out.bytes + in.bytes;
 }
 
-// A long message may take longer than the timeout, as long as bytes move. What has already come is taken even
-// when somebody has stopped in the meantime: it may be the better explanation.
+// A long message may take longer than the timeout, as long as bytes move. Data that has arrived is taken even
+// if a rank has stopped in the meantime, because it may explain the failure better.
 MessageCommunicator::Ended TcpCommunicator::wait_for_all() {
   Ended ended;
   Clock::duration longest{};
@@ -132,7 +132,7 @@ std::vector<int> TcpCommunicator::late() const {
   return ranks;
 }
 
-// Who has stopped already is not the news: what stopped it is.
+// If the world has stopped already, the message gives that reason instead of `what`.
 void TcpCommunicator::fail(const std::string& what) {
   const std::string mine = call_text();
   const bool first = !peers_->is_stopped();
@@ -142,15 +142,16 @@ void TcpCommunicator::fail(const std::string& what) {
               "look for the first error among the other ranks' messages");
 }
 
-// In a call. Ranks may have heard of a disagreement from one that knows all their calls before they do.
+// Throws the reason of the stop, within a call. A rank may learn of a disagreement from another rank that
+// knows all their calls before it does.
 void TcpCommunicator::fail_as_stopped() {
   if (peers_->stop_code() != ExitCode::kRanksDisagree) fail(peers_->stop_reason());
   throw Error(ExitCode::kRanksDisagree, call_text() + " cannot finish: " + peers_->stop_reason(),
               "every rank must run the same program on the same shapes; compare the ranks' configurations");
 }
 
-// The others' data that came with their records is not wanted. A socket that is closed with something unread cuts the
-// connection off, and what the other end has still to hear may be lost.
+// Discards the data that came with the other ranks' records. Closing a socket with unread data resets the
+// connection, and messages that the other end has not read yet could be lost.
 void TcpCommunicator::note_disagreement() noexcept {
   peers_->note_disagreement();
   std::array<std::byte, 4096> rest;
@@ -159,7 +160,7 @@ void TcpCommunicator::note_disagreement() noexcept {
     }
 }
 
-// The first rank of every colour names the new group.
+// The first rank of every colour chooses the number of the new group.
 std::unique_ptr<Communicator> TcpCommunicator::split(int color) {
   start({.kind = CollectiveKind::kSplit});
   std::vector<int> colors(size());

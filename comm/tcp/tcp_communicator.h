@@ -1,5 +1,5 @@
-// The collectives' messages over one socket per pair of ranks. Nothing blocks: sending and receiving go on
-// side by side with all ranks, so no order of large messages can make two ranks wait for each other.
+// The collectives' messages over one socket per pair of ranks. Nothing blocks: sends and receives to all
+// ranks proceed concurrently, so large messages can never deadlock two ranks, whatever their order.
 #pragma once
 
 #include <array>
@@ -25,7 +25,7 @@ class TcpCommunicator final : public MessageCommunicator {
  private:
   struct Lane {
     Socket socket;
-    std::array<iovec, 2> out{}, in{};  // what is left of the message under way, and of the one behind it
+    std::array<iovec, 2> out{}, in{};  // what remains of the current message, and the next one
     bool sends() const { return out[0].iov_len > 0; }
     bool receives() const { return in[0].iov_len > 0; }
     bool is_busy() const { return sends() || receives(); }
