@@ -15,7 +15,7 @@ namespace {
 
 using Text = std::array<char, 256>;
 
-// The beginning of a file, as far as there is room; "" where there is none.
+// Returns the beginning of a file, as much as fits; "" if it cannot be read.
 Text beginning(int folder, const char* path) {
   Text text{};
   const Descriptor file(::openat(folder, path, O_RDONLY | O_CLOEXEC));
@@ -34,7 +34,8 @@ double processor_seconds() {
 CoreClock::CoreClock(const std::string& proc)
     : stat_(proc + "/stat"), load_(proc + "/loadavg"), threads_(::opendir((proc + "/self/task").c_str())) {}
 
-// The files count nanoseconds: with a core, without one though ready. A thread that ends meanwhile is passed over.
+// Each schedstat file has two times in nanoseconds: running on a core, and ready to run but waiting for one.
+// A thread that ends meanwhile is skipped.
 bool CoreClock::add_threads(CoreTimes& times) {
   bool known = false;
   ::rewinddir(threads_.get());

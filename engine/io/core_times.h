@@ -1,5 +1,5 @@
-// What the system says of the cores and of this process's threads on them: how long they ran, and how long they stood
-// ready to run while other threads had the cores. Looking allocates nothing.
+// Measures the use of the cores from the system's counters: how long this process's threads ran, and how long
+// they were ready to run while other threads had the cores. Reading the counters allocates nothing.
 #pragma once
 
 #include <dirent.h>
@@ -10,24 +10,24 @@
 
 namespace recollect {
 
-// Seconds, counted from some time on. Differences of two looks are what is of use.
+// Times in seconds, counted from an arbitrary start. Only differences between two readings have a meaning.
 struct CoreTimes {
-  double running = 0, waiting = 0;  // of the threads that the process has by now, all together
-  double of_process = 0;            // running, those that have ended included
-  double of_machine = 0;            // all processes on all cores
+  double running = 0, waiting = 0;  // sum over the threads that the process has now
+  double of_process = 0;            // running time, including threads that have ended
+  double of_machine = 0;            // running time of all processes on all cores
 };
 
-// Threads of the machine that have a core or want one.
+// The number of threads on the machine that run or want to run.
 struct MachineLoad {
-  double average = 0;  // of a minute
+  double average = 0;  // over the last minute
   int now = 0;
 };
 
 class CoreClock {
  public:
-  // `proc`: the system's folder of processes; another one in tests.
+  // `proc`: the system's process folder; tests use another one.
   explicit CoreClock(const std::string& proc = "/proc");
-  // Nothing where the system does not say.
+  // Both return nothing if the system does not provide the numbers.
   std::optional<CoreTimes> read();
   std::optional<MachineLoad> load() const;
 

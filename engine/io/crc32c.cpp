@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint32_t kReversedPolynomial = 0x82f63b78;
 
-// What each byte does to the remainder.
+// The change that each value of a byte makes to the remainder.
 constexpr std::array<uint32_t, 256> make_table() {
   std::array<uint32_t, 256> table{};
   for (uint32_t byte = 0; byte < 256; ++byte) {
@@ -34,15 +34,15 @@ uint32_t by_table(std::string_view bytes, uint32_t remainder) {
 }
 
 #if defined(__x86_64__)
-// The instruction takes one step a cycle, but three cycles until the next one can use it: bytes of several lanes, one
-// behind the other, are worked on side by side.
+// The CRC instruction starts one step per cycle, but its result takes three cycles. So the bytes are divided
+// into several consecutive lanes, which are processed in parallel.
 constexpr std::size_t kCrcLanes = 4, kLaneBytes = 4096;
 
-// What kLaneBytes zeros behind it do to each byte of a remainder. Zeros are linear: the remainder's bits are shifted one by
-// one, and the shifts of bytes are sums of those.
+// What kLaneBytes zero bytes after it do to each byte of a remainder. Appending zeros is linear over XOR: the
+// tables are computed bit by bit, and the effect on a byte is the XOR of the effects on its bits.
 using ZerosTable = std::array<std::array<uint32_t, 256>, 4>;
 constexpr ZerosTable make_zeros() {
-  std::array<uint32_t, 32> bits{};  // what becomes of each bit
+  std::array<uint32_t, 32> bits{};  // the effect on each bit
   for (int bit = 0; bit < 32; ++bit) bits[bit] = uint32_t{1} << bit;
   const auto apply = [](const std::array<uint32_t, 32>& to, uint32_t remainder) {
     uint32_t sum = 0;
@@ -64,6 +64,7 @@ constexpr ZerosTable make_zeros() {
 
 constexpr ZerosTable kZeros = make_zeros();
 
+// Returns the remainder after kLaneBytes more zero bytes. by_lanes() uses it to join the lanes' remainders.
 uint32_t behind_zeros(uint32_t r) {
   return kZeros[0][r & 0xff] ^ kZeros[1][r >> 8 & 0xff] ^ kZeros[2][r >> 16 & 0xff] ^ kZeros[3][r >> 24];
 }

@@ -1,4 +1,4 @@
-// CRC-32C (Castagnoli), the check sum of record files: those of TensorBoard among them.
+// CRC-32C (Castagnoli): the checksum of record files, such as those of TensorBoard.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,8 @@
 
 namespace recollect {
 
-// Of `bytes`, or, given what came out for the bytes before them, of all of them together.
+// Returns the checksum of `bytes`. Given the checksum `before` of the preceding bytes, returns that of both
+// together.
 uint32_t crc32c(std::string_view bytes, uint32_t before = 0);
 
 }  // namespace recollect

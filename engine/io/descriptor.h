@@ -1,4 +1,4 @@
-// A file descriptor that is closed with its owner. False where there is none.
+// An owned file descriptor, closed by its owner. Converts to false if there is none.
 #pragma once
 
 #include <unistd.h>

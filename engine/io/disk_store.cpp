@@ -24,11 +24,11 @@ constexpr std::size_t round_up(std::size_t bytes) {
   return (bytes + DiskStore::kBlock - 1) / DiskStore::kBlock * DiskStore::kBlock;
 }
 
-// A file without a name; -1 and errno where the folder does not let us.
+// Opens a file without a name. Returns -1 and sets errno if the folder does not allow it.
 int open_nameless(const std::string& folder) {
   const int file = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   if (file >= 0 || (errno != EOPNOTSUPP && errno != EISDIR)) return file;
-  std::string path = folder + "/recollect-XXXXXX";  // for file systems that cannot: the name goes at once
+  std::string path = folder + "/recollect-XXXXXX";  // without O_TMPFILE: the name is removed at once
   const int named = ::mkostemp(path.data(), O_CLOEXEC);
   if (named >= 0) ::unlink(path.c_str());
   return named;
@@ -71,7 +71,7 @@ void DiskStore::open(uint64_t bytes) {
 }
 
 void DiskStore::reserve(uint64_t bytes) {
-  int refused = bytes > 0 ? EINTR : 0;  // nothing cannot be reserved
+  int refused = bytes > 0 ? EINTR : 0;  // reserving zero bytes is an error
   while (refused == EINTR) refused = calls_->reserve(file_, bytes) == 0 ? 0 : errno;
   if (refused == ENOSPC || refused == EDQUOT || refused == EFBIG) {
     struct statvfs space {};
@@ -81,7 +81,7 @@ void DiskStore::reserve(uint64_t bytes) {
                             folder_, byte_count(available), system_message(refused)),
                 fmt::format("free some space, choose another folder, or {}", purpose_.instead));
   }
-  // A file system that cannot reserve can still read what was never written as zeros.
+  // If a file system cannot reserve, a truncated file still reads unwritten bytes as zeros.
   if (refused == EOPNOTSUPP || refused == ENOSYS)
     refused = ::ftruncate(file_, static_cast<off_t>(bytes)) == 0 ? 0 : errno;
   if (refused != 0)
@@ -91,7 +91,7 @@ void DiskStore::reserve(uint64_t bytes) {
 
 void DiskStore::write(std::string_view name, const void* data, std::size_t bytes, uint64_t offset,
                       std::byte* ring) {
-  auto* from = static_cast<std::byte*>(const_cast<void*>(data));  // only ever read
+  auto* from = static_cast<std::byte*>(const_cast<void*>(data));  // it is only read
   run({.writes = true, .name = name, .data = from, .bytes = bytes, .offset = offset, .ring = ring}, written_);
 }
 
@@ -105,7 +105,8 @@ DiskStore::Window DiskStore::window_at(uint64_t offset, std::size_t bytes) {
   return {.first = offset - skip, .skip = skip, .bytes = std::min(bytes, kSlotBytes - skip)};
 }
 
-// The blocks at the ends, of which a piece may be a part, are read before they are written.
+// Writes whole blocks. The first and the last block may belong to the piece only in part, so they are read
+// first.
 void DiskStore::write_piece(std::string_view name, const void* data, std::size_t bytes, uint64_t offset,
                             std::byte* ring) {
   require(file_ >= 0, "a disk store is used before it is open");
@@ -195,9 +196,10 @@ void DiskStore::move(const Request& request, std::size_t chunk, std::byte* slot)
   if (!request.writes) std::memcpy(request.data + begin, slot, bytes);
 }
 
-// Until all bytes have moved: the system may move fewer than it was asked to, and goes on at a whole block.
+// Repeats until all bytes have been transferred. The system may transfer fewer than asked; the next call then
+// continues at a whole block.
 void DiskStore::transfer(const Request& request, std::byte* slot, std::size_t bytes, uint64_t offset) {
-  constexpr int kPatience = 3;  // calls in a row that move not even a block
+  constexpr int kPatience = 3;  // consecutive calls that transfer less than a block
   std::size_t done = 0;
   for (int idle = 0; done < bytes;) {
     const auto at = static_cast<off_t>(offset + done);

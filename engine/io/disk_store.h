@@ -1,8 +1,8 @@
-// Blocks on a disk, written and read by offset in one file that nobody else sees: it has no name, so whatever
-// becomes of the process leaves nothing behind. Bytes travel past the system's page cache where the disk
-// allows it, through a ring of aligned slots that the caller lends; each slot is served by a thread of its
-// own, so that several requests are under way at once. A call returns when its bytes are on the file, or in
-// memory. After open() nothing is allocated.
+// Blocks on a disk, written and read by offset in a private file. The file has no name, so nothing remains
+// when the process ends in any way. If the disk allows it, data bypasses the system's page cache (O_DIRECT),
+// through a ring of aligned slots that the caller provides. Each slot has its own thread, so that several
+// requests are in progress at once. A call returns when its bytes are in the file, or in memory. Nothing is
+// allocated after open().
 #pragma once
 
 #include <sys/types.h>
@@ -22,7 +22,8 @@
 
 namespace recollect {
 
-// What a DiskStore asks of the system, for tests to make it fail. Each sets errno as the system call does.
+// The system calls of a DiskStore. Tests replace them to make them fail. Each sets errno like the system
+// call.
 class DiskCalls {
  public:
   virtual ~DiskCalls() = default;
@@ -32,10 +33,10 @@ class DiskCalls {
   virtual ssize_t read(int file, void* to, std::size_t bytes, off_t offset);
 };
 
-// What a store is for, as messages say it.
+// The purpose of a store, for error messages.
 struct DiskPurpose {
   std::string_view what = "saved activations";
-  std::string_view key = "activation_checkpointing.disk_checkpointing.path";  // that names its folder
+  std::string_view key = "activation_checkpointing.disk_checkpointing.path";  // the key that names its folder
   std::string_view instead = "save less (activation_checkpointing.mode)";
 };
 
@@ -46,9 +47,10 @@ class DiskStore {
   static constexpr std::size_t kSlotBytes = std::size_t{1} << 20;
   static constexpr std::size_t kRingBytes = kSlots * kSlotBytes;
 
+  // Bytes transferred in one direction, and the time spent in calls.
   struct Traffic {
     uint64_t bytes = 0;
-    double seconds = 0;  // in calls
+    double seconds = 0;  // spent in calls
     double bytes_per_second() const { return seconds > 0 ? static_cast<double>(bytes) / seconds : 0; }
   };
 
@@ -58,18 +60,18 @@ class DiskStore {
   DiskStore(const DiskStore&) = delete;
   DiskStore& operator=(const DiskStore&) = delete;
 
-  // `calls` must outlive the store. Before open().
+  // `calls` must outlive the store. Call it before open().
   void replace_calls(DiskCalls& calls) { calls_ = &calls; }
-  // Reserves that many bytes, which are zero. Errors: kStorage, where the folder cannot be written or has not that much
+  // Reserves that many bytes, all zero. Throws kStorage if the folder cannot be written or has too little
   // space.
   void open(uint64_t bytes);
 
-  // `name` is for messages; `offset` and `ring`, which is kRingBytes long, are multiples of kBlock; what lies
-  // between the end of the bytes and the next multiple of kBlock in the file is overwritten. One call at a
-  // time. Errors: kStorage, with the name, the system's reason and the offset in the file.
+  // `name` is used in messages. `offset` and `ring` are multiples of kBlock, and `ring` is kRingBytes long.
+  // The file's bytes from the end of the data to the next multiple of kBlock are overwritten. One call at a
+  // time. Throws kStorage with the name, the system's reason and the offset in the file.
   void write(std::string_view name, const void* data, std::size_t bytes, uint64_t offset, std::byte* ring);
   void read(std::string_view name, void* data, std::size_t bytes, uint64_t offset, std::byte* ring);
-  // The same from any offset on, for what need not be fast: nothing else in the file changes.
+  // The same for any offset, without overwriting other bytes of the file. They are slower.
   void write_piece(std::string_view name, const void* data, std::size_t bytes, uint64_t offset,
                    std::byte* ring);
   void read_piece(std::string_view name, void* data, std::size_t bytes, uint64_t offset, std::byte* ring);
@@ -89,10 +91,10 @@ class DiskStore {
     std::size_t chunks() const { return (bytes + kSlotBytes - 1) / kSlotBytes; }
   };
 
-  // The part of a piece that one slot holds.
+  // The part of a piece that is transferred at once.
   struct Window {
-    uint64_t first = 0;               // of the file, a whole block
-    std::size_t skip = 0, bytes = 0;  // of the piece, behind that
+    uint64_t first = 0;               // offset in the file, a multiple of kBlock
+    std::size_t skip = 0, bytes = 0;  // the piece starts `skip` bytes after `first` and has `bytes` here
   };
   static Window window_at(uint64_t offset, std::size_t bytes);
 
@@ -111,12 +113,12 @@ class DiskStore {
   bool direct_ = false;
   Traffic written_, read_;
 
-  // The first slot is the caller's own.
+  // The calling thread serves the first slot.
   std::array<std::thread, kSlots - 1> threads_;
   std::mutex mutex_;
   std::condition_variable wake_, idle_;
   Request request_;
-  uint64_t number_ = 0;  // of the current request that the threads have a part in
+  uint64_t number_ = 0;  // counts the requests in which the threads take part
   int busy_ = 0;
   bool stopping_ = false;
   std::atomic<std::size_t> next_chunk_ = 0;

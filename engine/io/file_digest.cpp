@@ -19,7 +19,7 @@ std::string file_digest(const std::string& path, uint64_t most) {
   std::vector<std::byte> block(kBlock);
   std::vector<uint64_t> hashes;
   for (uint64_t i = 0; i < count; ++i) {
-    // Of a sample, the first block begins where the file does, and the last ends with it.
+    // For a sample, the first block begins where the file does, and the last one ends with it.
     const uint64_t spread = (size - std::min(size, kBlock)) / std::max<uint64_t>(1, count - 1);
     const uint64_t begin = whole ? i * kBlock : i + 1 == count ? size - kBlock : i * spread;
     const std::span<std::byte> bytes = std::span(block).first(std::min(kBlock, size - begin));

@@ -64,7 +64,7 @@ std::optional<FileKind> kind_of_file(std::string_view begin, bool sure) {
   if (begins_with_word(text, "<!doctype html") || begins_with_word(text, "<html"))
     return FileKind{"is a web page", "it is what a server answered in place of the file: download it again",
                     /*may_be_text=*/true};
-  constexpr std::size_t kLength = 8;  // of the header, before it
+  constexpr std::size_t kLength = 8;  // the number of bytes of the header, stored before it
   if (!sure && begin.size() > kLength && begin[kLength] == '{' && begin.substr(3, 5) == "\0\0\0\0\0"sv)
     return FileKind{"holds weights in the form of safetensors", "name it in model.pretrained, by its folder"};
   return std::nullopt;

@@ -1,4 +1,4 @@
-// What a file is that cannot be read as what it was given for: its first bytes tell.
+// Recognises the kind of a file by its first bytes, for a file that cannot be read as what it was given for.
 #pragma once
 
 #include <optional>
@@ -9,15 +9,16 @@ namespace recollect {
 struct FileKind {
   std::string_view what;     // "is compressed with gzip"
   std::string_view hint;     // what to do with it
-  bool may_be_text = false;  // somebody may want to read it as such
+  bool may_be_text = false;  // a user may want to read it as text
 };
 
-// Nothing for text, and for numbers without a header. `sure`: by four bytes or more, which numbers are not by chance.
+// Returns nothing for text, and for numbers without a header. `sure`: only by four bytes or more, which
+// numbers do not contain by chance.
 std::optional<FileKind> kind_of_file(std::string_view begin, bool sure = false);
 
-inline constexpr std::size_t kFileKindBytes = 64;  // that are enough to tell
+inline constexpr std::size_t kFileKindBytes = 64;  // enough bytes to recognise any kind
 
-// Whether a small file is what Git has in place of a large one that Git LFS keeps.
+// Returns true if a small file is the pointer that Git stores in place of a large file kept by Git LFS.
 bool is_lfs_pointer(std::string_view begin);
 inline constexpr std::string_view kLfsHint =
     "`git lfs pull` in its repository downloads the file itself (git lfs install comes first)";

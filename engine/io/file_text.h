@@ -1,4 +1,4 @@
-// Reading one small text file whole.
+// Reads one small text file completely.
 #pragma once
 
 #include <cstddef>
@@ -6,8 +6,8 @@
 
 namespace recollect {
 
-// Sets `text` and returns "", or returns why the file cannot be read. A file of more than `limit` bytes is
-// refused without being read.
+// Sets `text` and returns "", or returns the reason why the file cannot be read. Files of more than `limit`
+// bytes are refused.
 std::string read_file_text(const std::string& path, std::size_t limit, std::string& text);
 
 }  // namespace recollect

@@ -29,17 +29,17 @@ namespace {
                    : "check that the folder exists and can be written");
 }
 
-constexpr int kMostWriters = 1000;  // at a time, of one file
+constexpr int kMostWriters = 1000;  // writers of one file at the same time
 constexpr std::string_view kTemporaryEnd = ".recollect.tmp";
 
-// A new file, locked: -1 and errno where there is none. Whoever takes it for a dead process's before it is
-// locked removes it; then there is another try.
+// Opens a new, locked file. Returns -1 and sets errno on failure. Another process may take the file for a
+// dead writer's before it is locked, and remove it; then this tries again.
 int open_new(const std::string& path) {
   for (int attempt = 0; attempt < kMostWriters; ++attempt) {
     const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (file < 0) return file;
     struct stat status {};
-    // Where there are no locks, nobody else gets one either, and nothing is removed.
+    // Without file locks no process gets a lock, so nothing is removed.
     if (::flock(file, LOCK_EX) != 0 || ::fstat(file, &status) != 0 || status.st_nlink > 0) return file;
     ::close(file);
   }
@@ -47,7 +47,7 @@ int open_new(const std::string& path) {
   return -1;
 }
 
-// True where the file's writer is dead and it is gone now.
+// Removes the file if its writer is dead. Returns true if it did.
 bool remove_if_stale(const std::string& path) {
   const Descriptor file{::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)};
   struct stat mine {
@@ -55,12 +55,13 @@ bool remove_if_stale(const std::string& path) {
   if (!file || ::flock(file.get(), LOCK_EX | LOCK_NB) != 0 || ::fstat(file.get(), &mine) != 0 ||
       ::lstat(path.c_str(), &there) != 0)
     return false;
-  // What has taken its final name meanwhile is no temporary file any more, and another may have this one.
+  // A file that has received its final name meanwhile is no longer temporary, and another file may have this
+  // name now.
   if (!S_ISREG(mine.st_mode) || mine.st_ino != there.st_ino || mine.st_dev != there.st_dev) return false;
   return ::unlink(path.c_str()) == 0;
 }
 
-// ".NAME.NUMBER.recollect.tmp"
+// Temporary files are called ".NAME.NUMBER.recollect.tmp".
 bool is_temporary(std::string_view name) {
   if (!name.starts_with('.') || !name.ends_with(kTemporaryEnd)) return false;
   name = name.substr(1, name.size() - 1 - kTemporaryEnd.size());
@@ -140,7 +141,7 @@ void ReplacementFile::write_at(uint64_t offset, std::span<const std::byte> bytes
     if (direct_ && (offset | bytes.size() | address) % kDiskBlock != 0) set_direct(false);
     const ssize_t written = ::pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0 && errno == EINVAL && direct_) {  // larger blocks than ours
+    if (written < 0 && errno == EINVAL && direct_) {  // the disk's blocks are larger than ours
       set_direct(false);
       if (!direct_) continue;
       errno = EINVAL;
@@ -152,7 +153,7 @@ void ReplacementFile::write_at(uint64_t offset, std::span<const std::byte> bytes
   }
 }
 
-// Others may write in the folder too.
+// Checks that the file is the one that was written, because others may write in the folder too.
 bool ReplacementFile::is_as_written() const {
   struct stat mine {
   }, there{};
@@ -161,13 +162,13 @@ bool ReplacementFile::is_as_written() const {
          static_cast<uint64_t>(mine.st_size) == bytes_;
 }
 
-// 0 or the system's reason.
+// Renames the file. Returns 0 or the system's reason.
 int ReplacementFile::take_name() const {
   const char *const from = temporary_.c_str(), *const to = path_.c_str();
   if (!replaces_) {
     if (::renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0) return 0;
     if (errno != EINVAL && errno != ENOSYS) return errno;
-    struct stat there {};  // a file system that does not know the question
+    struct stat there {};  // for a file system without RENAME_NOREPLACE
     if (::lstat(to, &there) == 0) return EEXIST;
   }
   return ::rename(from, to) == 0 ? 0 : errno;
@@ -175,8 +176,8 @@ int ReplacementFile::take_name() const {
 
 void ReplacementFile::commit() {
   require(descriptor_ >= 0, "commit() on a file that was already committed");
-  // A failed fsync is final: the kernel may have marked the lost pages clean, so a second one would say
-  // "fine".
+  // A failed fsync is final: the kernel may have marked the lost pages clean, so a second fsync would
+  // succeed.
   int error_number = ::fsync(descriptor_) == 0 ? 0 : errno;
   const bool changed = error_number == 0 && !is_as_written();
   if (error_number == 0 && !changed) error_number = take_name();
@@ -191,7 +192,7 @@ void ReplacementFile::commit() {
   if (error_number != 0) storage_error("write", path_, error_number);
   if (::close(std::exchange(descriptor_, -1)) != 0) storage_error("close", path_, errno);
   const Descriptor folder{::open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-  // Some file systems cannot flush a folder and say EINVAL; that is not a loss of data.
+  // Some file systems cannot flush a folder and return EINVAL; no data is lost by that.
   if (folder && ::fsync(folder.get()) != 0 && errno != EINVAL)
     storage_error("flush the folder of", path_, errno);
 }
@@ -250,7 +251,7 @@ bool looks_like_pickle(std::span<const std::byte> bytes) {
   if (bytes.size() < 4) return false;
   const auto at = [&](std::size_t i) { return std::to_integer<int>(bytes[i]); };
   const bool zip = at(0) == 'P' && at(1) == 'K' && at(2) == 3 && at(3) == 4;
-  const bool pickle = at(0) == 0x80 && at(1) >= 2 && at(1) <= 5;  // the opcode PROTO and its number
+  const bool pickle = at(0) == 0x80 && at(1) >= 2 && at(1) <= 5;  // the opcode PROTO and the protocol number
   return zip || pickle;
 }
 

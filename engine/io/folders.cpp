@@ -46,7 +46,8 @@ void make_missing(const fs::path& path) {
   make_missing(path);
 }
 
-// A folder that cannot be read, or is on a file system that nobody writes to, is none that a run has made a folder in.
+// Flushes the folders above `path`. Errors other than lost data are ignored: in a folder that cannot be read,
+// or on a read-only file system, a run has not made a folder.
 void flush_around(fs::path path) {
   for (; path.has_relative_path(); path = path.parent_path()) {
     const Descriptor folder{::open(path.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
@@ -60,7 +61,7 @@ void flush_around(fs::path path) {
 void flush_folder(const std::string& path) {
   const Descriptor folder{::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
   if (!folder) folder_error("open", path, errno);
-  // Some file systems say EINVAL; that is not a loss of data.
+  // Some file systems return EINVAL; no data is lost by that.
   if (::fsync(folder.get()) != 0 && errno != EINVAL) folder_error("flush", path, errno);
 }
 
@@ -81,7 +82,7 @@ bool has_other_folder(const Descriptor& folder, const std::string& path) {
 std::string user_cache_folder() {
   const char* cache = std::getenv("XDG_CACHE_HOME");
   const char* home = std::getenv("HOME");
-  if (cache && *cache == '/')  // a relative one is to be ignored, says the XDG specification
+  if (cache && *cache == '/')  // the XDG specification says to ignore a relative path
     return std::string(cache) + "/recollect";
   return home && *home ? std::string(home) + "/.cache/recollect" : "";
 }

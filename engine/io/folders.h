@@ -1,5 +1,5 @@
-// Folders whose names are on the disk. A new folder is there after a power cut only when the folder around it has been
-// flushed, and nobody can tell from looking whether it has: the run that made it may have died before.
+// Folders whose names are safely on the disk. A new folder survives a power cut only if its parent folder has
+// been flushed. That cannot be seen later, because the run that made it may have died before flushing.
 #pragma once
 
 #include <string>
@@ -8,20 +8,20 @@
 
 namespace recollect {
 
-// Errors: kStorage, with the system's reason.
-//
-// The names in it reach the disk. Of file systems that cannot flush a folder nothing is asked.
+// Flushes the names in the folder to the disk; file systems that cannot flush folders are ignored. This and
+// make_folders() throw kStorage with the system's reason.
 void flush_folder(const std::string& path);
-// Makes it and those around it that are not there. The names of all of them reach the disk, of those too that were there;
-// one that is new and whose name does not is taken away again, so that it is written anew the next time.
+// Makes the folder and its missing parents. The names of all of them, including those that existed, are
+// flushed to the disk. If that fails for a new folder, the folder is removed, so that the next attempt makes
+// it again.
 void make_folders(const std::string& path);
 
-// Where the program keeps what later runs use: $XDG_CACHE_HOME/recollect, below ~/.cache where the variable is not set; "" where
-// there is no home folder. It need not exist.
+// Returns the folder for files that later runs use: $XDG_CACHE_HOME/recollect, or ~/.cache/recollect if the
+// variable is not set; "" if there is no home folder. It need not exist.
 std::string user_cache_folder();
 
-// Whether something else than this open folder has the name by now: it was renamed or removed, and another one made. Not
-// where the folder could not be opened, or nothing has the name.
+// Returns true if the path now names another folder than this open one, which was renamed or removed and made
+// again. Returns false if the folder could not be opened or nothing has the name.
 bool has_other_folder(const Descriptor& folder, const std::string& path);
 
 }  // namespace recollect

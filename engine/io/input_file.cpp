@@ -18,8 +18,8 @@ namespace recollect {
 
 namespace {
 
-// There is no such file, or it is none. All other reasons say nothing about the file: the system does not read it now,
-// or not for this user.
+// Returns kInput if the file does not exist or is not a file. All other reasons say nothing about the file
+// itself: the system cannot read it now, or not for this user.
 ExitCode code_of(int reason) {
   switch (reason) {
     case ENOENT:
@@ -44,9 +44,9 @@ int open_to_read(const std::string& path) {
   return descriptor;
 }
 
-// What cannot be read is no pointer: whoever reads it next is told why.
+// A file that cannot be read counts as no pointer: the next read reports the reason.
 bool is_pointer(int descriptor, uint64_t size) {
-  constexpr uint64_t kMost = 1024;  // bytes of a pointer, as Git LFS has it
+  constexpr uint64_t kMost = 1024;  // bytes; the limit of Git LFS
   std::array<char, kFileKindBytes> begin{};
   if (size > kMost) return false;
   const ssize_t read = ::pread(descriptor, begin.data(), begin.size(), 0);
@@ -55,7 +55,7 @@ bool is_pointer(int descriptor, uint64_t size) {
 
 }  // namespace
 
-// Non-blocking, so that a named pipe is refused below instead of waited for here.
+// Opens without blocking, so that a named pipe is refused below instead of waited for here.
 InputFile::InputFile(const std::string& path) : path_(path), descriptor_(open_to_read(path)) {
   struct stat status {};
   std::string wrong;

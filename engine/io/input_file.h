@@ -1,5 +1,5 @@
-// A regular file that is read by position and may be shortened or grow while it is open: who runs into its
-// new end gets an Error that says so, where a mapping would be killed (SIGBUS).
+// A regular file, read by position. It may be shortened or grow while it is open: a read beyond its new end
+// throws an Error that says so, where access through a mapping would kill the process (SIGBUS).
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,8 @@ namespace recollect {
 
 class InputFile {
  public:
-  // Error kInput when the file is missing, is not a regular file, or is one of Git LFS's pointers; kStorage where the system refuses to open it.
+  // Throws Error kInput if the file is missing, is not a regular file, or is a pointer of Git LFS; kStorage
+  // if the system refuses to open it.
   explicit InputFile(const std::string& path);
   ~InputFile();
   InputFile(InputFile&& other) noexcept;
@@ -22,12 +23,13 @@ class InputFile {
   uint64_t size() const { return size_; }  // when it was opened
   int descriptor() const { return descriptor_; }
 
-  // Fills `bytes` from `offset` on, which lies inside size(). From any thread; allocates nothing. Error
-  // kInput with the file and the offset that it has no more; kStorage where the disk refuses to read it.
+  // Fills `bytes` from `offset` on, which must lie inside size(). Any thread may call it; it allocates
+  // nothing. Throws Error kInput with the file and the offset if the bytes no longer exist, and kStorage if
+  // the disk cannot read them.
   void read_at(uint64_t offset, std::span<std::byte> bytes) const;
-  // Asks the system to have these bytes in memory when they are read; advice only.
+  // Asks the system to read these bytes ahead; advice only.
   void will_read(uint64_t offset, uint64_t bytes) const;
-  // The first `most` bytes, or all where there are fewer.
+  // Returns the first `most` bytes, or all if there are fewer.
   std::string text(uint64_t most = std::numeric_limits<uint64_t>::max()) const;
 
  private:

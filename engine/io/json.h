@@ -1,5 +1,6 @@
-// nlohmann's JSON, and what of it is compiled once. What writes a document and what reads one from memory are templates
-// that take seconds to compile, ten under AddressSanitizer: json.cpp has them, all other files leave them out.
+// nlohmann's JSON library, with its slowest templates compiled only once. The templates that write a document
+// and those that parse one from memory take seconds to compile, ten under AddressSanitizer. json.cpp
+// instantiates them; all other files declare them extern.
 #pragma once
 
 #include <string>

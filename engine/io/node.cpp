@@ -53,7 +53,7 @@ int count_gpus() { return count_gpus(std::getenv("CUDA_VISIBLE_DEVICES"), "/proc
 uint16_t free_port() {
   constexpr unsigned kFirst = 10000, kPorts = 20000;
   static std::atomic<unsigned> calls = 0;
-  const auto start = static_cast<unsigned>(::getpid()) * 131U;  // processes beside each other begin apart
+  const auto start = static_cast<unsigned>(::getpid()) * 131U;  // processes start at different ports
   for (unsigned tried = 0; tried < kPorts; ++tried) {
     const Descriptor listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_in address{};

@@ -1,4 +1,4 @@
-// What this node offers: cores, GPUs, its name, a free port. Looks, and changes nothing; GPUs are counted
+// What this node offers: cores, GPUs, its name, a free port. These functions change nothing; GPUs are counted
 // without a CUDA library.
 #pragma once
 
@@ -9,20 +9,22 @@ namespace recollect {
 
 class SystemFiles;
 
-// Of so many cores, those that the control group of this process may keep busy at once, in whole ones. At least one.
+// Returns how many of `cores` the control group of this process may keep busy at the same time, rounded down,
+// at least one.
 int within_quota(int cores, const SystemFiles& files);
 
-// Cores that this process may use: those that it may run on, within its quota.
+// Returns the number of cores that this process may use: its affinity mask, limited by its quota.
 int cores_to_use();
 
-// GPUs that CUDA would show: those the driver lists in `driver`, of them what CUDA_VISIBLE_DEVICES leaves, up
-// to its first entry that names none.
+// Returns the number of GPUs that CUDA would show: those that the driver lists in the folder `driver`,
+// restricted by CUDA_VISIBLE_DEVICES up to its first invalid entry.
 int count_gpus(const char* visible_devices, const std::string& driver);
 int count_gpus();
 
-// A port of the loopback interface that nobody listens on, by now. It lies below those that the system gives to
-// outgoing connections, so that none of these takes it before its owner comes; no two calls of a process name the
-// same, and of two processes only by chance. Error kConfiguration where there is none.
+// Returns a loopback port on which nothing listens at the moment. It lies below the ports that the system
+// assigns to outgoing connections, so none of these takes it before its owner does. Two calls of one process
+// never return the same port, and those of two processes only by chance. Throws Error kConfiguration if there
+// is none.
 uint16_t free_port();
 
 std::string host_name();

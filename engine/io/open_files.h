@@ -1,11 +1,11 @@
-// How many files a process may have open, and what to do where that is too few.
+// The limit on open files, and what to do if it is too low.
 #pragma once
 
 #include <string>
 
 namespace recollect {
 
-// For the error of an open, a pipe or a socket; "" where it is about anything else.
+// Returns a hint for errno of a failed open, pipe or socket; "" if the error has another cause.
 std::string open_files_hint(int error);
 
 }  // namespace recollect

@@ -13,14 +13,14 @@ namespace recollect {
 
 namespace {
 
-constexpr std::size_t kBeginning = 4096;  // bytes that are searched for the mark
+constexpr std::size_t kBeginning = 4096;  // bytes in which the mark is searched
 
 [[noreturn]] void refuse_output(const OutputFile& file, const std::string& why) {
   throw Error(ExitCode::kConfiguration, fmt::format("{} {}: {}", file.option, file.path, why),
               "name another file");
 }
 
-// Devices, folders and pipes are refused where they are opened.
+// Devices, folders and pipes are refused later, when they are opened.
 bool may_be_replaced(const OutputFile& file) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(file.path, error)) return true;

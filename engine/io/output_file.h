@@ -1,6 +1,6 @@
-// A file that the user names for a command to write is never one that the command reads, never another one
-// that it writes, and replaces what exists only where that is of the kind that is written there: a slip on
-// the command line costs no model, no text and no configuration.
+// Checks of output files that the user names on the command line. Such a file must not be one that the
+// command reads or another one that it writes, and it replaces an existing file only if that is of the same
+// kind. So a typing error destroys no model, text or configuration.
 #pragma once
 
 #include <string>
@@ -9,21 +9,21 @@
 
 namespace recollect {
 
-// Whether both names lead to one file, which need not exist yet.
+// Returns true if both names lead to one file, which need not exist yet.
 bool same_file(const std::string& a, const std::string& b);
 
 struct OutputFile {
   const char* option;     // as the user writes it: "--html"
-  std::string path;       // "": not asked for
+  std::string path;       // "": not requested
   const char* kind;       // "a page of recollect"
-  std::string_view mark;  // stands near the beginning of every file of that kind
+  std::string_view mark;  // text near the beginning of every file of that kind
 };
 
-// Errors: kConfiguration where two of them are one file, and where one exists and is of another kind. An
-// empty file is of every kind.
+// Throws kConfiguration if two of them are one file, or if one exists and is of another kind. An empty file
+// matches every kind.
 void check_output_files(const std::vector<OutputFile>& files);
 
-// Error kConfiguration where `path`, named by `option`, is one of the files that are read.
+// Throws Error kConfiguration if `path`, named by `option`, is one of the files that are read.
 void check_not_read(const char* option, const std::string& path, const std::vector<std::string>& read);
 
 }  // namespace recollect

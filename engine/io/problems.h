@@ -7,8 +7,8 @@
 
 namespace recollect {
 
-// Where a value came from: "file:line:column", "command line: key=value", or a path. Line 0: not a place in
-// the configuration file.
+// Where a value came from: "file:line:column", "command line: key=value", or a path. Line 0 means that it is
+// not in the configuration file.
 struct Place {
   std::string text;
   int line = 0;
@@ -19,8 +19,8 @@ struct Place {
 struct Finding {
   std::vector<std::string> keys;
   std::string message;
-  // The first key means nothing any more with what others say: where it stands in the file, and one of them on the command
-  // line, it gives way.
+  // Other keys make the first key meaningless. If the first key is in the file and one of the others is on
+  // the command line, the first key is ignored.
   bool gives_way = false;
 };
 
@@ -31,11 +31,11 @@ class Problems {
   void add(const Place& place, const std::string& message);
   void append(const Problems& others);
   bool empty() const { return count_ == 0; }
-  // No further message will be shown: callers may save themselves the work of wording one.
+  // Returns true if no further message will be shown, so that callers need not compose one.
   bool full() const { return entries_.size() >= kMaxReported; }
   // One "place: message" per line.
   std::string text() const;
-  // Throws Error kConfiguration with `text()`, if there is anything.
+  // Throws Error kConfiguration with text() if there is any problem.
   void raise(const std::string& hint = {}) const;
 
  private:

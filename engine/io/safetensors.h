@@ -1,5 +1,5 @@
-// Weights in safetensors files: a rank reads the rows of its own shard and no others. Values are converted on
-// the way, a few at a time; no tensor is held beside its destination, and a file that is shortened meanwhile
+// Reads weights from safetensors files. A rank reads only the rows of its own shard. Values are converted a
+// few at a time while they are read, so no second copy of a tensor exists. A file that is shortened meanwhile
 // is an Error.
 #pragma once
 
@@ -20,7 +20,7 @@ namespace recollect {
 
 inline constexpr int64_t kAllRows = -1;
 
-// One file. Errors: kInput, naming the file, the tensor and the offset.
+// One file. Its functions throw kInput, naming the file, the tensor and the offset.
 class SafetensorsFile {
  public:
   explicit SafetensorsFile(const std::string& path);
@@ -29,18 +29,18 @@ class SafetensorsFile {
   const std::vector<TensorEntry>& entries() const { return header_.entries; }  // in file order
   const std::map<std::string, std::string>& metadata() const { return header_.metadata; }
 
-  // Null when there is no such tensor.
+  // Returns null if there is no such tensor.
   const TensorEntry* find(std::string_view name) const;
-  // Errors: no such tensor, or one of a dtype we cannot compute with.
+  // Throws if there is no such tensor, or if its dtype cannot be used in computation.
   const TensorEntry& at(std::string_view name) const;
 
-  // Writes rows [first_row, first_row + rows) of the first dim to `destination`, converted to T (float or
-  // double) from any of F64, F32, BF16, F16. A scalar counts as one row. Errors: kInput for any other dtype,
-  // and where the file has lost these bytes since it was opened.
+  // Reads rows [first_row, first_row + rows) of the first dim into `destination`, converted to T (float or
+  // double) from F64, F32, BF16 or F16. A scalar counts as one row. Throws kInput for any other dtype, and if
+  // the file has lost these bytes since it was opened.
   template <typename T>
   void read_as(const TensorEntry& entry, T* destination, int64_t first_row = 0,
                int64_t rows = kAllRows) const;
-  void will_read(const TensorEntry& entry) const;  // as InputFile's
+  void will_read(const TensorEntry& entry) const;  // as in InputFile
 
  private:
   InputFile file_;

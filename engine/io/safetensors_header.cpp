@@ -24,8 +24,8 @@ struct KnownDType {
   std::optional<DType> dtype;
 };
 
-// Everything the format defines has a size to check; what it does not define (yet) is only held to the file's
-// bounds.
+// The dtypes that the format defines have a size to check. An unknown dtype is only checked against the
+// bounds of the file.
 constexpr std::array<KnownDType, 20> kKnownDTypes = {{
     {"F64", 64, DType::kF64},     {"F32", 32, DType::kF32},     {"BF16", 16, DType::kBF16},
     {"F16", 16, DType::kF16},     {"I64", 64, DType::kI64},     {"I32", 32, DType::kI32},
@@ -42,7 +42,7 @@ const KnownDType* find_dtype(std::string_view name) {
   return found == kKnownDTypes.end() ? nullptr : found;
 }
 
-// Walks the header's bytes and lets the handler know how far the parser has come.
+// Iterates over the header's bytes and tells the handler how far the parser has come.
 class CountingIterator {
  public:
   using value_type = char;
@@ -252,7 +252,8 @@ uint64_t header_length(std::string_view begin, uint64_t file_bytes, const std::s
   return length;
 }
 
-// Puts the entries in file order and makes their offsets absolute.
+// Checks that the tensors cover the data exactly, sorts the entries in file order, and makes their offsets
+// absolute.
 void check_cover(SafetensorsHeader& header, uint64_t data_begin, uint64_t data_bytes,
                  const std::string& path) {
   auto& entries = header.entries;
@@ -275,7 +276,7 @@ void check_cover(SafetensorsHeader& header, uint64_t data_begin, uint64_t data_b
                             end, data_bytes));
 }
 
-// No two are alike: the parser has seen to it.
+// Sorts the entries by name. The parser has made sure that no two names are equal.
 void index_names(SafetensorsHeader& header) {
   const auto& entries = header.entries;
   auto& by_name = header.by_name;
@@ -299,7 +300,7 @@ SafetensorsHeader parse_safetensors_header(std::string_view begin, uint64_t file
   const uint64_t data_bytes = file_bytes - data_begin;
   HeaderHandler handler(path, text, data_bytes);
   if (text.empty() || text.front() != '{') handler.fail("the header does not begin with '{'");
-  // The parser takes a zero byte for the end of its input and would ignore what follows.
+  // The parser takes a zero byte for the end of its input and would ignore everything after it.
   if (text.find('\0') != std::string_view::npos) handler.fail("the header holds a zero byte");
   nlohmann::json::sax_parse(CountingIterator(text.data(), handler.progress()),
                             CountingIterator(text.data() + text.size(), handler.progress()), &handler);

@@ -1,6 +1,6 @@
-// The header of a safetensors file, trusted by nobody: a u64 length, that many bytes of JSON, then the data.
-// After parsing, every tensor lies inside the file, has exactly the bytes its shape and dtype ask for, and
-// the tensors cover the data exactly: no hole, no overlap, nothing behind them.
+// The header of a safetensors file: a u64 length, that many bytes of JSON, then the data. Nothing in it is
+// trusted. After parsing, every tensor lies inside the file and has exactly the bytes that its shape and
+// dtype need, and the tensors cover the data exactly, without holes, overlaps or bytes after the last one.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ struct TensorEntry {
   std::string name;
   std::string dtype_name;  // as the file spells it: "F32", "BF16", "I8", ...
   std::optional<DType>
-      dtype;  // empty when we cannot compute with it; an error only for whoever asks for the tensor
+      dtype;  // empty if it cannot be used in computation: an error only when this tensor is read
   std::vector<int64_t> shape;  // row-major; empty for a scalar
   uint64_t offset = 0;         // of the first byte, from the start of the file
   uint64_t bytes = 0;
@@ -41,17 +41,17 @@ struct SafetensorsHeader {
   std::map<std::string, std::string> metadata;  // "__metadata__"
 };
 
-// `path` names the file in errors, which are kInput with the tensor's name and the byte where it applies.
-// Nothing is allocated in proportion to a number that the file claims, only to bytes that it has.
+// Both functions use `path` to name the file in errors, which are kInput with the tensor's name and the byte
+// offset. Memory is never allocated in proportion to a number in the file, only to bytes that the file has.
 //
-// How many bytes the header takes, of a file of `file_bytes`, by its first ones: eight at least, if it has
-// them.
+// Returns the size of the header of a file of `file_bytes`. `begin` holds the file's first bytes: at least
+// eight, if it has them.
 uint64_t safetensors_header_bytes(std::string_view begin, uint64_t file_bytes, const std::string& path);
-// `begin`: the header at least.
+// `begin` must contain at least the whole header.
 SafetensorsHeader parse_safetensors_header(std::string_view begin, uint64_t file_bytes,
                                            const std::string& path);
 
-// "F32" and so on for the dtypes we can compute with.
+// Returns "F32" and so on, for the dtypes that can be used in computation.
 std::string_view safetensors_name_of(DType dtype);
 // "[2, 3]"
 std::string shape_to_string(std::span<const int64_t> shape);

@@ -1,4 +1,4 @@
-// Finding a model's files and holding them to their index.
+// Finds the files of a model and checks them against their index.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -21,7 +21,7 @@ constexpr std::string_view kIndexFile = "model.safetensors.index.json";
   throw Error(ExitCode::kInput, what, std::move(hint));
 }
 
-// False, too, for what cannot be examined: opening it then says why.
+// Also false if the path cannot be examined: opening it then reports why.
 bool is_there(const fs::path& path) {
   std::error_code error;
   return fs::exists(path, error);
@@ -32,7 +32,7 @@ bool is_plain_name(const std::string& name) {
          name.find('\0') == std::string::npos;
 }
 
-// The shard's path, once it is sure that opening it opens a file of the index's own folder.
+// Returns the shard's path, after checking that it leads to a file in the index's own folder.
 std::string resolve_shard(const std::string& index_path, const std::string& shard) {
   if (!is_plain_name(shard))
     input_error(
@@ -53,7 +53,7 @@ std::string resolve_shard(const std::string& index_path, const std::string& shar
   return real.string();
 }
 
-// Explains a folder without weights that can be read.
+// Explains why a folder has no readable weights.
 [[noreturn]] void refuse_folder(const std::string& path) {
   for (const char* name : {"pytorch_model.bin", "pytorch_model.bin.index.json", "model.pt", "model.pth"})
     if (is_there(fs::path(path) / name)) refuse_pickle((fs::path(path) / name).string());
@@ -71,7 +71,7 @@ std::string resolve_shard(const std::string& index_path, const std::string& shar
   input_error(fmt::format("{} holds neither {} nor {}", path, kSingleFile, kIndexFile));
 }
 
-// name -> shard, in the order of the index.
+// Returns name -> shard.
 std::map<std::string, std::string> read_weight_map(const std::string& path) {
   const InputFile file(path);
   if (file.size() > kMaxSafetensorsHeader)

@@ -83,7 +83,8 @@ void SafetensorsWriter::begin() {
   has_begun_ = true;
 }
 
-// In the order of declaration; a new file begins where the next tensor would exceed the limit.
+// Assigns tensors to files in the order of declaration. A new file begins where the next tensor would exceed
+// the limit.
 void SafetensorsWriter::divide() {
   uint64_t filled = 0;
   std::size_t part = 0;
@@ -105,7 +106,7 @@ void SafetensorsWriter::lay_out() {
 }
 
 void SafetensorsWriter::lay_out(std::size_t part) {
-  // Wide elements first: every tensor is then aligned to its own element.
+  // Wide elements come first: every tensor is then aligned to its own element size.
   std::vector<Slot*> order;
   for (Slot& slot : slots_)
     if (slot.part == part) order.push_back(&slot);
@@ -114,7 +115,7 @@ void SafetensorsWriter::lay_out(std::size_t part) {
   std::string text;
   uint64_t end = 0;
   try {
-    // Built by hand around the pieces: the library's ordered object looks names up one by one.
+    // Assembled by hand, because the library's ordered object looks up names one by one.
     text = metadata_.empty() ? "{" : "{\"__metadata__\":" + nlohmann::json(metadata_).dump();
     for (Slot* slot : order) {
       slot->begin = end;
@@ -223,7 +224,7 @@ void SafetensorsWriter::finish() {
     if (slot.written != slot.bytes)
       require(false, fmt::format("tensor {} is incomplete: {} of {} bytes", escaped_name(slot.name),
                                  slot.written, slot.bytes));
-  // During the replacement an old index would name files of two different models.
+  // While files are replaced, an old index would name files of two different models.
   std::error_code ignored;
   if (index_file_) std::filesystem::remove(index_path(), ignored);
   for (Part& part : parts_) {

@@ -1,6 +1,7 @@
-// Writes one safetensors file, or several with an index: declare every tensor, then stream the data, then
-// finish. All space is claimed before the first byte is written; the file appears under its name complete or
-// not at all, even over a file that is mapped. Several files appear one after the other, and the index last.
+// Writes one safetensors file, or several with an index: declare every tensor, stream the data, then finish.
+// All space is reserved before the first byte is written. A file appears under its name either complete or
+// not at all, even if the old file is mapped by a reader. Several files appear one after another, and the
+// index last.
 #pragma once
 
 #include <cstddef>
@@ -19,43 +20,45 @@ namespace recollect {
 
 class SafetensorsWriter {
  public:
-  // `metadata` goes to "__metadata__"; Transformers insists on {"format": "pt"}.
+  // `metadata` becomes "__metadata__"; Transformers requires {"format": "pt"}.
   explicit SafetensorsWriter(std::string path,
                              std::map<std::string, std::string> metadata = {{"format", "pt"}});
-  virtual ~SafetensorsWriter() = default;  // tests make files that are slow, or fail
+  virtual ~SafetensorsWriter() = default;  // tests derive files that are slow or fail
 
-  // More bytes than this are written as several files, as save_pretrained does: model-00001-of-00002.safetensors and so on,
-  // and model.safetensors.index.json. A larger tensor is alone in its file. 0: one file. Call it before begin(). finish()
-  // removes what an earlier save in the other form left under these names.
+  // If there are more bytes than this, several files are written, as save_pretrained does:
+  // model-00001-of-00002.safetensors and so on, with model.safetensors.index.json. A larger tensor is alone
+  // in its file. 0 means one file. Call it before begin(). finish() removes the files that an earlier save in
+  // the other form left under these names.
   void split_at(uint64_t bytes) { most_ = bytes; }
-  // Names are valid UTF-8, unique and not "__metadata__" (else kInternal). Only before the first write.
-  // Returns how many were declared before.
+  // Declares a tensor, before the first write. The name must be valid UTF-8, unique and not "__metadata__"
+  // (else kInternal). Returns the tensor's index: the number of earlier declarations.
   std::size_t declare(const std::string& name, DType dtype, std::vector<int64_t> shape);
-  // What is not declared by now never will be: lays out the file and claims its space, which the first write
-  // does otherwise. What follows allocates nothing. Errors: kStorage.
+  // Lays out the file and reserves its space; the first write does this otherwise. No tensor can be declared
+  // afterwards. Later calls allocate nothing. Throws kStorage.
   void begin();
-  // Of it only the layout, for who writes the file otherwise: head() and bytes() are known. Nothing is opened.
+  // Only lays out the file, for callers that write it in another way: head() and bytes() are then known.
+  // Opens nothing.
   void lay_out();
 
-  // The next bytes of a tensor. Tensors may be written in any order and in pieces of any size.
-  // Errors: kStorage.
+  // Writes the next bytes of a tensor. Tensors may be written in any order and in pieces of any size. Throws
+  // kStorage.
   void write(std::string_view name, std::span<const std::byte> bytes);
-  // Bytes of the tensor that was declared as number `index`, from `offset` on; each of its bytes once.
+  // Writes bytes of the tensor with number `index`, from `offset` on. Each byte must be written once.
   virtual void write_at(std::size_t index, uint64_t offset, std::span<const std::byte> bytes);
-  // The next `count` elements of a floating tensor, rounded to its dtype. T is float or double.
+  // Writes the next `count` elements of a floating tensor, rounded to its dtype. T is float or double.
   template <typename T>
   void write_converted(std::string_view name, const T* values, std::size_t count);
 
-  // As ReplacementFile's; only once it has begun.
+  // Like ReplacementFile::spare_newcomers(); only after begin().
   void spare_newcomers();
-  // Every declared tensor must be complete (else kInternal). Errors: kStorage.
+  // Completes the files. Every declared tensor must be complete (else kInternal). Throws kStorage.
   virtual void finish();
 
   const std::string& path() const { return path_; }
-  // The header of one file, once it is laid out: the bytes before the tensors.
-  // Tensors with wider elements come first, then the order is that of declaration.
+  // Returns the header of a single file after it has been laid out: the bytes before the tensors. Tensors
+  // with wider elements come first, otherwise they are in the order of declaration.
   std::string head() const;
-  uint64_t bytes() const { return parts_.front().total; }  // of the whole file, likewise
+  uint64_t bytes() const { return parts_.front().total; }  // of the whole file, after it has been laid out
 
  private:
   struct Slot {
@@ -64,11 +67,11 @@ class SafetensorsWriter {
     std::vector<int64_t> shape;
     uint64_t bytes = 0;
     std::size_t part = 0;
-    uint64_t begin = 0;  // in the file
+    uint64_t begin = 0;  // offset in the file
     uint64_t written = 0;
   };
   struct Part {
-    std::string path, header;  // header: written last
+    std::string path, header;  // the header is written last
     uint64_t total = 0;
     std::optional<ReplacementFile> file;
   };
@@ -79,7 +82,7 @@ class SafetensorsWriter {
   static std::string head_of(const Part& part);
   std::string index_path() const { return path_ + ".index.json"; }
   std::string index_text() const;
-  // Removes files of the other form: several files after one is written, or the other way round.
+  // Removes files of the other form: several files after one file is written, or the reverse.
   void remove_others() const;
 
   std::string path_;
@@ -92,7 +95,7 @@ class SafetensorsWriter {
   bool has_begun_ = false;
 };
 
-// Whether the name is that of one of several files of a model: model-00001-of-00002.safetensors.
+// Returns true for the name of one of several files of a model: model-00001-of-00002.safetensors.
 bool is_part_of_model(std::string_view name);
 
 }  // namespace recollect

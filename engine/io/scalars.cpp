@@ -14,7 +14,7 @@
 namespace recollect {
 namespace {
 
-// Texts are names and paths, which messages show as they are.
+// Texts are names and paths, which messages print as they are.
 bool is_one_line(const std::string& text) {
   return text.find('\n') == std::string::npos && printable_lines(text) == text;
 }
@@ -25,13 +25,13 @@ std::string cannot_be_shown(const std::string& text) {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// Length of the digits at the start of `text`.
+// Returns the number of digits at the start of `text`.
 std::size_t digits(std::string_view text) {
   return static_cast<std::size_t>(std::find_if_not(text.begin(), text.end(), is_digit) - text.begin());
 }
 
-// The grammar of a decimal number. The integer part has no superfluous leading zero: YAML 1.1 calls 010
-// eight.
+// The grammar of a decimal number. The integer part may have no extra leading zero, because YAML 1.1 reads
+// 010 as eight.
 enum class Number { kNone, kLeadingZero, kInteger, kReal };
 
 Number classify(std::string_view text) {
@@ -84,7 +84,8 @@ constexpr std::array<ByteUnit, 4> kUnits = {{{"TiB", int64_t{1} << 40},
                                              {"MiB", int64_t{1} << 20},
                                              {"KiB", int64_t{1} << 10}}};
 
-// Whole numbers of a unit of ours for `number` of the 1024th power: "1536MiB"; "" where they are more than 64 bits hold.
+// Returns `number` times 1024 to the power `power` as a whole number of a unit, such as "1536MiB"; "" if it
+// exceeds 64 bits.
 std::string whole_units(double number, int power) {
   for (; power > 0 && number != std::floor(number); --power) number *= 1024;
   constexpr std::array<std::string_view, 5> kNames = {"", "KiB", "MiB", "GiB", "TiB"};
@@ -93,7 +94,7 @@ std::string whole_units(double number, int power) {
                         : "";
 }
 
-// What to write for "8GB", "8g" or "1.5 GiB"; "" where it is no number of bytes.
+// Returns what to write instead of "8GB", "8g" or "1.5 GiB"; "" if the text is no number of bytes.
 std::string how_to_write_bytes(std::string_view text) {
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -111,7 +112,7 @@ std::string how_to_write_bytes(std::string_view text) {
                      static_cast<char>(std::toupper(static_cast<unsigned char>(unit[0]))));
 }
 
-// "4GiB", "5.2GiB", "512 MiB", "1048576", "1.5e9": splits off the unit.
+// Reads "4GiB", "5.2GiB", "512 MiB", "1048576" or "1.5e9".
 std::string read_bytes(const YamlNode& node, const ValueRange& range, int64_t& out) {
   constexpr std::string_view kExpected = "bytes such as 4GiB, 512MiB or a plain integer";
   std::string_view number = node.text;
@@ -132,7 +133,7 @@ std::string read_bytes(const YamlNode& node, const ValueRange& range, int64_t& o
     if (fits && unit == 1 && real != std::floor(real))
       return fmt::format("{} is no whole number of bytes", node.text);
     if (!fits) return fmt::format("{} is more than 64 bits hold", node.text);
-    bytes = static_cast<int64_t>(real);  // 5.2GiB: the whole bytes in it
+    bytes = static_cast<int64_t>(real);  // 5.2GiB: rounded down to whole bytes
   } else if (grammar != Number::kInteger) {
     const std::string ours = how_to_write_bytes(node.text);
     return expected(kExpected, node) + (ours.empty() ? "" : "; write " + ours);
@@ -269,8 +270,7 @@ std::string print_value(const std::vector<std::string>& value, const ValueRange&
 }
 
 std::string print_text(std::string_view text) {
-  // Words that some YAML reader takes for a boolean or nothing; anything that starts like a number is quoted
-  // too.
+  // Words that some YAML readers take for a boolean or null. Texts that start like a number are quoted too.
   static constexpr std::array<std::string_view, 9> kReserved = {"null", "true", "false", "yes", "no",
                                                                 "on",   "off",  "y",     "n"};
   std::string lower;

@@ -10,15 +10,15 @@
 namespace recollect {
 namespace {
 
-constexpr std::size_t kLongestWord = 64;  // longer than any key: nothing is near
-// What is compared with it is longer by no more than may be different.
+constexpr std::size_t kLongestWord = 64;  // longer than any key: nothing is near it
+// Candidates are longer by no more than the edits that are allowed.
 constexpr std::size_t kLongest = kLongestWord + kLongestWord / 3;
 
 std::size_t most_edits(std::string_view word) { return std::max<std::size_t>(1, word.size() / 3); }
 
 char lower_case(char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); }
 
-// In lower case, with a bit for each character that is in it.
+// A word in lower case, with a set of its characters as 64 bits.
 struct Word {
   explicit Word(std::string_view text) : size(text.size()) {
     for (std::size_t i = 0; i < size; ++i) {
@@ -31,15 +31,16 @@ struct Word {
   uint64_t present = 0;
 };
 
-// An edit adds one character at the most, and takes away one.
+// A quick test before edit_distance(): one edit adds at most one character to the set and removes at most
+// one.
 bool may_be_within(const Word& a, const Word& b, std::size_t most) {
   return static_cast<std::size_t>(std::popcount(a.present & ~b.present)) <= most &&
          static_cast<std::size_t>(std::popcount(b.present & ~a.present)) <= most;
 }
 
 // Damerau-Levenshtein distance (optimal string alignment): insertions, deletions, substitutions and swaps of
-// neighbours, each counting one. Something more than `most` where it is more; only what lies that near to the
-// diagonal of the table is filled in.
+// neighbours count one each. If the distance exceeds `most`, returns a number larger than `most`; only the
+// table's band of that width around the diagonal is computed.
 std::size_t edit_distance(const Word& a, const Word& b, std::size_t most) {
   const std::size_t far = most + 1;
   std::array<std::size_t, kLongest + 1> rows[3] = {};
@@ -64,7 +65,7 @@ std::size_t edit_distance(const Word& a, const Word& b, std::size_t most) {
   return row[b.size];
 }
 
-// Of a name like max_steps.
+// Splits a name such as max_steps into its words.
 std::vector<std::string_view> words_of(std::string_view name) {
   std::vector<std::string_view> words;
   for (std::size_t end = name.find_first_of("_-"); end != std::string_view::npos;
@@ -76,7 +77,7 @@ std::vector<std::string_view> words_of(std::string_view name) {
   return words;
 }
 
-// Who mistypes a short word knows how it begins, or swaps its letters: tp is no typing error for dp.
+// A typing error in a short word keeps its first letter or swaps its letters: tp is not a misspelt dp.
 bool begins_alike(const Word& a, const Word& b) {
   constexpr std::size_t kShort = 3;
   return a.size == 0 || b.size == 0 || std::max(a.size, b.size) > kShort || a.letters[0] == b.letters[0] ||
@@ -90,7 +91,8 @@ std::string without_signs(std::string_view name) {
   return letters;
 }
 
-// Of names with more words the one than the other: whether only the signs between words differ, but for a letter.
+// For names with different numbers of words: returns true if they differ only in the signs between words and
+// in at most one letter.
 bool same_letters(std::string_view given, std::string_view candidate) {
   const std::string a = without_signs(given), b = without_signs(candidate);
   return a.size() <= kLongest && b.size() <= kLongest && edit_distance(Word(a), Word(b), 1) <= 1;
@@ -100,12 +102,13 @@ std::string digits_of(std::string_view name) {
   std::string digits;
   for (const char c : name)
     if (c >= '0' && c <= '9') digits += c;
-  std::sort(digits.begin(), digits.end());  // which may be swapped
+  std::sort(digits.begin(), digits.end());  // digits may be swapped
   return digits;
 }
 
-// Whether the words of two names with as many words could be the same, mistyped. Another digit is another thing. A word in place of another
-// changes the meaning, however few letters differ: eval_steps is no typing error for save_steps.
+// Returns true if the words of two names could be the same with typing errors. Other digits mean another
+// thing. Another word changes the meaning, however few letters differ: eval_steps is not a misspelt
+// save_steps.
 bool same_words(std::string_view given, std::string_view candidate) {
   const std::vector<std::string_view> a = words_of(given), b = words_of(candidate);
   if (digits_of(given) != digits_of(candidate)) return false;

@@ -1,5 +1,5 @@
-// What a run says on the terminal. Training is worth more than its log: where nobody reads any more, or the
-// disk behind a redirection is full, the words are lost and nothing else.
+// Terminal output of a run. Training is worth more than its log: if the reader has gone, or the disk of a
+// redirection is full, the text is lost and training continues.
 #pragma once
 
 #include <unistd.h>
@@ -17,7 +17,7 @@ namespace recollect {
 
 void put_text(std::FILE* stream, std::string_view text) noexcept;
 
-// A line of a step allocates nothing.
+// Prints without allocating memory, so that a step's line allocates nothing.
 void say_formatted(fmt::string_view format, fmt::format_args args);
 
 template <typename... Args>
@@ -25,7 +25,8 @@ void say(fmt::format_string<Args...> format, Args&&... args) {
   say_formatted(format, fmt::make_format_args(args...));
 }
 
-// On standard error, behind the program's name. A progress bar on the same line goes: the cursor stands where it begins.
+// Prints on standard error, after the program's name. It erases a progress bar on the same line, where the
+// cursor stands at the beginning.
 template <typename... Args>
 void warn(fmt::format_string<Args...> format, Args&&... args) {
   std::string text = "recollect: " + fmt::format(format, std::forward<Args>(args)...);

@@ -13,7 +13,7 @@
 namespace recollect {
 namespace {
 
-// Sees every event of the parser; what it throws leaves the parser.
+// Receives every event of the parser; an exception from here ends the parsing.
 class StrictRules {
  public:
   StrictRules(const std::string& source, int max_depth) : source_(source), max_depth_(max_depth) {}
@@ -33,13 +33,13 @@ class StrictRules {
  private:
   const std::string& source_;
   int max_depth_;
-  std::vector<std::set<std::string>> keys_;  // of the objects that are open
+  std::vector<std::set<std::string>> keys_;  // of the open objects
 };
 
 }  // namespace
 
 nlohmann::json parse_strict_json(std::string_view text, const std::string& source, int max_depth) {
-  // The parser takes a zero byte for the end of its input and would ignore what follows.
+  // The parser takes a zero byte for the end of its input and would ignore everything after it.
   if (const std::size_t zero = text.find('\0'); zero != std::string_view::npos)
     throw Error(ExitCode::kInput, fmt::format("{}: a zero byte at offset {} is not JSON", source, zero));
   try {
@@ -61,7 +61,7 @@ nlohmann::json parse_strict_json(std::string_view text, const std::string& sourc
 }
 
 std::string json_problem(const nlohmann::json::exception& error) {
-  constexpr int kOutOfRange = 406;  // nlohmann-json's number for it
+  constexpr int kOutOfRange = 406;  // nlohmann-json's number of this error
   if (error.id == kOutOfRange) return "a number is out of range";
   if (std::string_view(error.what()).find("surrogate") != std::string_view::npos)
     return R"(an escape \ud800 to \udfff stands alone, which is half of a character (a surrogate),)";

@@ -14,9 +14,9 @@ namespace recollect {
 namespace {
 
 constexpr std::size_t kMostText = 1 << 20;
-constexpr double kNoLimit = 1e18;  // bytes; version 1 says "none" with nearly 2^63
+constexpr double kNoLimit = 1e18;  // bytes; version 1 writes nearly 2^63 for "none"
 
-// Of "a:b", what stands before the first colon, and after it.
+// Splits "a:b" at the first colon, or another character.
 std::pair<std::string, std::string> split(const std::string& line, char at) {
   const std::size_t place = line.find(at);
   if (place == std::string::npos) return {line, ""};
@@ -29,9 +29,9 @@ std::optional<double> number(const std::string& text) {
   return error == std::errc{} && end != text.data() ? std::optional(value) : std::nullopt;
 }
 
-// Where the files of this process's control groups lie: of version 2, or of version 1's `controller`. The
-// group itself first, then those around it, whose limits hold too. In a container the group's own path often
-// does not exist, and the mount's root is the group.
+// Returns the folders with the files of this process's control groups: of version 2, or of version 1's
+// `controller`. The group itself comes first, then its parents, whose limits apply too. In a container the
+// group's own path often does not exist; the mount's root is then the group.
 std::vector<std::string> group_folders(const SystemFiles& files, const std::string& controller) {
   const bool first_version = !controller.empty();
   const std::string mount = "/sys/fs/cgroup" + (first_version ? "/" + controller : "");
@@ -54,7 +54,7 @@ struct GroupLimit {
   double amount = 0;
 };
 
-// The least that any of the groups allows, and the outermost that does.
+// Returns the lowest limit of all groups, and the outermost group that has it.
 template <typename Read>
 std::optional<GroupLimit> least(const SystemFiles& files, const std::string& controller, const Read& read) {
   std::optional<GroupLimit> found;
@@ -71,7 +71,7 @@ std::optional<std::string> SystemFiles::read(const std::string& path) const {
   if (!file) return std::nullopt;
   std::string text;
   for (char c; text.size() < kMostText && file.get(c);) text += c;
-  return file.bad() ? std::nullopt : std::optional(text);  // bad: a folder
+  return file.bad() ? std::nullopt : std::optional(text);  // bad: it is a folder
 }
 
 bool SystemFiles::exists(const std::string& path) const {

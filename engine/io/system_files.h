@@ -1,5 +1,5 @@
-// What the system says in files of /proc and /sys: limits of control groups above all. What cannot be found
-// out, in a container without /proc, say, is nothing rather than an error.
+// Reads facts about the system from files in /proc and /sys, mainly the limits of control groups. A fact that
+// cannot be found out, for example in a container without /proc, is empty rather than an error.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,11 @@
 
 namespace recollect {
 
-// Files of the system, below another root in tests.
+// The system's files; tests use another root.
 class SystemFiles {
  public:
   explicit SystemFiles(std::string root = "") : root_(std::move(root)) {}
-  // Nothing where it cannot be read.
+  // Returns nothing if the file cannot be read.
   std::optional<std::string> read(const std::string& path) const;
   bool exists(const std::string& path) const;
 
@@ -20,21 +20,22 @@ class SystemFiles {
   std::string root_;
 };
 
-// Cores that a control group may use at once, and where its files lie.
+// The number of cores that a control group may use at once, and the folder of the group.
 struct CoreQuota {
   std::string group;
   double cores = 0;
 };
-// Of the groups around this process the one that allows the fewest, the outermost of several; nothing where
+// Returns the lowest quota of the groups around this process, and the outermost group that has it; nothing if
 // there is no limit.
 std::optional<CoreQuota> core_quota(const SystemFiles& files);
-// Bytes that it may hold; likewise.
+// Returns the bytes that the groups may hold; nothing if there is no limit.
 std::optional<uint64_t> memory_limit(const SystemFiles& files);
-// Of these, bytes that nobody holds yet; what the system keeps of files, it would give back.
+// Returns the bytes of that limit that are still free. File caches count as free, because the system would
+// release them.
 std::optional<uint64_t> memory_left(const SystemFiles& files);
-// Bytes that the machine has, or what memory_limit() leaves of them.
+// Returns the machine's memory in bytes, or memory_limit() if that is less.
 std::optional<uint64_t> memory_of_machine(const SystemFiles& files);
-// The first word with this key in a text of "key: value" lines, in bytes where "kB" follows.
+// Returns the number of the line "key: value" with this key, in bytes if "kB" follows.
 std::optional<uint64_t> meminfo(const std::string& text, const std::string& key);
 
 }  // namespace recollect

@@ -9,7 +9,7 @@ namespace recollect {
 
 namespace {
 
-// CI=false is what some runners give to programs that are not to notice them.
+// CI=false is how some runners tell a program to ignore them.
 bool is_set(const char* name) {
   const char* const value = std::getenv(name);
   return value && *value != '\0' && std::string_view(value) != "false";

@@ -1,5 +1,5 @@
-// Carries out one thing at a time, such as writing a file, on a thread of its own where there can be one. What goes
-// wrong is kept until the next thing is given.
+// Does one piece of work at a time, such as writing a file, on its own thread if the system provides one. An
+// error is kept until the next work is given.
 #pragma once
 
 #include <chrono>
@@ -17,7 +17,7 @@ class WriteThread {
     try {
       thread_ = std::thread([this] { loop(); });
     } catch (const std::exception&) {
-      // A model is not lost for want of a thread: give() does the work.
+      // A model must not be lost because no thread is available: give() does the work then.
     }
   }
   ~WriteThread() {
@@ -32,7 +32,7 @@ class WriteThread {
   WriteThread(const WriteThread&) = delete;
   WriteThread& operator=(const WriteThread&) = delete;
 
-  // Only when idle. `work` must live until it is idle again.
+  // Call it only when idle. `work` must live until the thread is idle again.
   void give(const std::function<void()>& work) {
     if (!thread_.joinable()) {
       failure_ = failure_of(work);
@@ -80,7 +80,7 @@ class WriteThread {
   const std::function<void()>* work_ = nullptr;
   bool ended_ = false;
   std::exception_ptr failure_;
-  std::thread thread_;  // last: it uses all the others
+  std::thread thread_;  // last: it uses all the other members
 };
 
 }  // namespace recollect

@@ -16,11 +16,11 @@
 namespace recollect {
 namespace {
 
-// Ends the parse: the reason is already among the problems.
+// Ends the parsing. The reason has already been added to the problems.
 struct Refusal {};
 
-// Builds the tree from the parser's events. yaml-cpp's own tree would keep the first of two duplicate keys
-// silently and follow aliases, so it is never built.
+// Builds the tree from the parser's events. yaml-cpp's own tree is not used, because it silently keeps the
+// first of two duplicate keys and follows aliases.
 class TreeBuilder : public YAML::EventHandler {
  public:
   TreeBuilder(const std::string& name, Problems& problems) : name_(name), problems_(problems) {}
@@ -151,7 +151,7 @@ class TreeBuilder : public YAML::EventHandler {
   int documents_ = 0;
 };
 
-// The place of a byte offset.
+// Converts a byte offset to a place.
 Place locate(const std::string& name, std::string_view text, std::size_t offset) {
   int line = 1;
   int column = 1;
