@@ -1,6 +1,6 @@
-// The arithmetic of Adafactor (Shazeer and Stern, 2018), the same on every backend, in the forms of Transformers and
-// of PyTorch. An op works on one matrix: so many rows of a parameter, of which this rank may hold a part. Sums over all of
-// it are numbers in double; what is done to an element is done in T.
+// The arithmetic of Adafactor (Shazeer and Stern, 2018), the same on every backend, in the variants of
+// Transformers and of PyTorch. An op works on one matrix: some rows of a parameter, of which this rank may
+// hold a shard. Sums over the whole matrix are in double; operations on an element are done in T.
 #pragma once
 
 #include <algorithm>
@@ -39,18 +39,18 @@ struct AdafactorSettings {
   }
 
   bool factored = false;
-  int64_t first_row = 0, rows = 0, block = 0;  // here
-  int64_t whole_rows = 0, whole_columns = 0;   // of all ranks
-  int64_t repeats = 1;                         // so many ranks hold the same rows, and have added them up
-  bool mean_of_columns = false;                // of all rows no rank knows
-  bool clamps = false, scales = false;         // as PyTorch does it; by the parameter's own size
+  int64_t first_row = 0, rows = 0, block = 0;  // the rows that this op works on
+  int64_t whole_rows = 0, whole_columns = 0;   // of the matrix over all ranks
+  int64_t repeats = 1;                  // number of ranks that hold the same rows and have added them up
+  bool mean_of_columns = false;         // take the mean from columns, because no rank knows all rows
+  bool clamps = false, scales = false;  // as in PyTorch; scale the rate by the parameter's size
   double epsilon = 0, scale_epsilon = 0, clip_threshold = 1, weight_decay = 0, rate_scale = 1, beta1 = 0;
 
   RECOLLECT_HOST_DEVICE double count() const {
     return static_cast<double>(whole_rows) * static_cast<double>(whole_columns) *
            static_cast<double>(repeats);
   }
-  // From sums of squares, of a row and of a column.
+  // Means of squares, from the sum of squares of a row or of a column.
   RECOLLECT_HOST_DEVICE double mean_in_row(double sum) const {
     return sum / static_cast<double>(whole_columns) + (clamps ? 0 : epsilon);
   }
@@ -59,19 +59,19 @@ struct AdafactorSettings {
   }
 };
 
-// `weight` is the step's 1 - beta2.
+// Moves a second moment towards `to`. `weight` is the step's 1 - beta2.
 RECOLLECT_HOST_DEVICE inline double moved(double state, double to, double weight) {
   return (1 - weight) * state + weight * to;
 }
 
-// The gradient is multiplied by a factor of its row and one of its column, or, where second moments are not factored, by
-// one of its own; by no more than `most_root`.
+// The gradient is multiplied by a factor of its row and one of its column or, if second moments are not
+// factored, by one of the element. The product of factors is limited to most_root().
 template <typename T>
 RECOLLECT_HOST_DEVICE T row_factor(const AdafactorSettings& s, double row, double mean) {
   return static_cast<T>(1 / std::sqrt(row / (s.clamps && mean < s.epsilon ? s.epsilon : mean)));
 }
 template <typename T>
-RECOLLECT_HOST_DEVICE T own_factor(T second_moment) {  // a column's, or an element's
+RECOLLECT_HOST_DEVICE T own_factor(T second_moment) {  // of a column or of an element
   return T{1} / std::sqrt(second_moment);
 }
 template <typename T>
@@ -79,13 +79,14 @@ RECOLLECT_HOST_DEVICE T most_root(const AdafactorSettings& s) {
   constexpr double kGreatest = sizeof(T) == sizeof(float) ? 3e38 : 1e308;
   return static_cast<T>(s.clamps ? 1 / s.epsilon : kGreatest);
 }
-// An element without a gradient stays, whatever its row is: rows that only pad have none.
+// An element without a gradient does not move, whatever its row's factor is: rows that are only padding have
+// no gradient.
 template <typename T>
 RECOLLECT_HOST_DEVICE T scaled_gradient(T gradient, T root, T most) {
   return gradient == T{0} ? T{0} : gradient * (root < most ? root : most);
 }
 
-// The numbers of one step of one matrix. `schedule` is {learning rate, 1 - beta2, the most that the rate may be}.
+// The numbers of one step of one matrix. `schedule` is {learning rate, 1 - beta2, upper limit of the rate}.
 template <typename T>
 struct AdafactorStep {
   RECOLLECT_HOST_DEVICE AdafactorStep(const AdafactorSettings& s, const double* schedule, double factor,

@@ -1,4 +1,4 @@
-// Which implementation of the ops a run computes with.
+// The implementations of the ops that a run can compute with.
 #pragma once
 
 #include "engine/core/spelled.h"

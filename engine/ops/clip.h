@@ -16,7 +16,7 @@ struct Clip {
   double norm, factor;
 };
 
-// What an op clip_factor reads. Absent inputs are null.
+// The inputs of an op clip_factor. Absent inputs are null.
 struct ClipInputs {
   ClipInputs(std::span<const Tensor> in, const Attributes& attributes)
       : sharded(in[0].as<double>()),
@@ -36,9 +36,9 @@ struct ClipInputs {
   }
 };
 
-// As torch's clip_grad_norm_; `max_norm` 0 never clips. The sums are of the squares of gradients that are
-// `loss_scale` times what they stand for; that of repeated ones has each `repeats` times. The factor is NaN
-// for a norm or a loss that is not finite: such a step is not taken.
+// Like torch's clip_grad_norm_; `max_norm` 0 never clips. The inputs are sums of squares of gradients that
+// were multiplied by `loss_scale`; `repeated` counts each gradient `repeats` times. If the norm or the loss
+// is not finite, the factor is NaN and the step is skipped.
 RECOLLECT_HOST_DEVICE inline Clip clip(const ClipInputs& in) {
   const double loss_scale = in.loss_scale ? *in.loss_scale : 1.0;
   double sum = *in.sharded + *in.replicated;

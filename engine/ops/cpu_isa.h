@@ -1,14 +1,14 @@
-// Sets of instructions that the cpu backend's kernels are compiled for, each with all of those before it.
+// Instruction sets that the cpu backend's kernels are compiled for. Each includes all sets before it.
 #pragma once
 
 #include "engine/core/spelled.h"
 
 namespace recollect {
 
-// kAuto: the most that the processor has. Bits, and workspaces, are those of a set; speed too.
+// kAuto is the highest set that the processor has. The set determines bits, workspaces and speed.
 enum class CpuIsa {
   kAuto,
-  kBaseline,    // of every processor of its kind
+  kBaseline,    // available on every processor of the architecture
   kAvx2,        // x86-64-v3: with FMA and BMI
   kAvx512,      // x86-64-v4: F, BW, CD, DQ and VL
   kAvx512Bf16,  // dot products of bf16

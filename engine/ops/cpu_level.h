@@ -1,5 +1,5 @@
-// The cpu backend as it was compiled for one set of instructions. A program has one level at least, the one that
-// all of its code is compiled for; built with RECOLLECT_LEVELS, it has the others too (engine/ops/cpu/levels.cmake).
+// The cpu backend compiled for one instruction set. A program has at least one level: the set that all of its
+// code is compiled for. A build with RECOLLECT_LEVELS has the others too (engine/ops/cpu/levels.cmake).
 #pragma once
 
 #include <span>
@@ -20,17 +20,17 @@ struct CpuLevel {
   void (*draw_normals)(const DrawKey& key, uint64_t first, int64_t count, double scale, float* out) = nullptr;
 };
 
-// Those of this program, by rising isa.
+// Returns the levels of this program, in ascending order of isa.
 std::span<const CpuLevel> cpu_levels();
 
-// What everything but kernels is compiled for.
+// Returns the instruction set that all code except the kernels is compiled for.
 CpuIsa program_isa();
 
-// Whether the processor and the system have all that code of that set may use.
+// Returns true if the processor and the system provide everything that code for that set may use.
 bool can_run(CpuIsa isa);
 
-// Error kConfiguration where this program has no such kernels or this processor cannot run them; kAuto always has
-// an answer.
+// Throws Error kConfiguration if this program has no kernels for that set or this processor cannot run them.
+// kAuto never fails.
 const CpuLevel& cpu_level(CpuIsa isa = CpuIsa::kAuto);
 
 }  // namespace recollect

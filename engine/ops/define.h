@@ -1,4 +1,4 @@
-// What the op definitions share: checks whose Errors name the op, and outputs that are like inputs.
+// Helpers for op definitions: checks whose Errors name the op, and outputs that resemble inputs.
 #pragma once
 
 #include <string>
@@ -21,7 +21,7 @@ inline void check_shape(const OpView& view, const Value& value, const Shape& exp
         value.name + " is " + value.shape.to_string() + ", expected " + expected.to_string());
 }
 
-// An output like `value`, in shape, dtype and placement.
+// Returns an output with the shape, dtype and placement of `value`.
 inline OutputSpec like(const Value& value, std::string suffix = {}) {
   return {
       .shape = value.shape, .dtype = value.dtype, .suffix = std::move(suffix), .placement = value.placement};
@@ -34,7 +34,7 @@ inline OutputSpec gradient_like(const Value& parameter, std::string suffix = {})
           .placement = parameter.placement};
 }
 
-// Of what begins by adding a bias to rows.
+// Checks the bias of an op that begins by adding it to rows.
 inline void check_bias(const OpView& v, const Value& x, const Value& bias) {
   check(x.shape.rank() == 2, v, "x is [tokens, width]");
   check_shape(v, bias, {x.shape[1]});
@@ -45,13 +45,14 @@ inline OutputSpec bias_gradient(const Value& dy) {
   return {.shape = {dy.shape[1]}, .dtype = statistics_dtype(dy.dtype), .suffix = "dbias"};
 }
 
-// Memory traffic of an op that reads its inputs and writes its outputs once, with `flops` per output element.
+// Returns the cost of an op that reads its inputs and writes its outputs once, with `flops_per_element` per
+// output element.
 Cost streaming_cost(const OpView& view, double flops_per_element);
 
-// Adds the kind that `kind`, which there is already, and quantise are joined to.
+// Adds the kind that joins the existing `kind` with quantise.
 void add_with_codes(OpRegistry& registry, const char* kind);
 
-// One for each file of this folder that defines op kinds, and for the file of the same name in each backend.
+// One function for each file of this folder that defines op kinds; each backend has a file of the same name.
 void register_activation(OpRegistry& registry);
 void register_adafactor(OpRegistry& registry);
 void register_attention(OpRegistry& registry);

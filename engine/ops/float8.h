@@ -1,8 +1,10 @@
-// What all backends share of FP8: current scaling of a tensor (as Transformer Engine's Float8CurrentScaling), which is a
-// function of its numbers alone, so that recomputation and any number of threads have the same codes. A number is stored
-// as the code of its multiple by `factor`, which brings the tensor's largest to the format's largest; a code times `scale`
-// is the number again. Where a number is not finite all codes are NaN, and so is the scale: an overflow is not hidden.
-// Devices take floats below the smallest normal one for zero; elsewhere they have codes where nothing is much larger.
+// The parts of FP8 that all backends share: current scaling of a tensor (as Transformer Engine's
+// Float8CurrentScaling). The scale depends only on the tensor's numbers, so recomputation and any number of
+// threads give the same codes. A number x is stored as the code of x * factor, where `factor` maps the
+// tensor's largest magnitude to the format's largest number; code * scale is the number again. If one number
+// is not finite, all codes and the scale are NaN, so that an overflow is not hidden. Devices treat floats
+// below the smallest normal one as zero; other backends give them codes if the tensor has no much larger
+// number.
 #pragma once
 
 #include <bit>
@@ -21,12 +23,12 @@ struct Float8Scale {
   float factor = 1, scale = 1;
 };
 
-// Ordered as the magnitudes are, with infinity and NaN above all numbers.
+// Returns bits in the order of magnitudes, with infinity and NaN above all numbers.
 RECOLLECT_HOST_DEVICE constexpr uint32_t magnitude_bits(float value) {
   return std::bit_cast<uint32_t>(value) & 0x7fffffffu;
 }
 
-// `largest`: of magnitude_bits; `most`: the largest number of the format.
+// `largest`: the maximum of magnitude_bits over the tensor. `most`: the largest number of the format.
 RECOLLECT_HOST_DEVICE constexpr Float8Scale float8_scale(uint32_t largest, float most) {
   constexpr float kMostFactor = 0x1p126f;  // its inverse is no subnormal number
   if (largest == 0) return {};
@@ -36,14 +38,14 @@ RECOLLECT_HOST_DEVICE constexpr Float8Scale float8_scale(uint32_t largest, float
   return {bounded, 1.0f / bounded};
 }
 
-// Which copies quantise makes: as x lies, transposed, or both.
+// Which copies quantise makes: in the layout of x (rows), transposed (columns), or both.
 inline bool makes_rows(const std::string& copies) { return copies != "columns"; }
 inline bool makes_columns(const std::string& copies) { return copies != "rows"; }
 
-// The outputs that codes are, with their scale. They are an op's last.
+// Returns the number of outputs for codes and their scale. They are an op's last outputs.
 inline std::size_t code_outputs(const std::string& copies) { return copies == "both" ? 3 : 2; }
 
-// Rows alone are made of tensors of any rank: of those of their innermost dimension.
+// Tensors of any rank can be copied as rows: the rows of their innermost dimension.
 inline int64_t row_length(const Shape& shape) { return shape[shape.rank() - 1]; }
 
 }  // namespace recollect

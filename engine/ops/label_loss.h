@@ -1,4 +1,4 @@
-// What is said of a target that names no class, by every backend.
+// The error message for a target that is not a class, the same in every backend.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace recollect {
 
-// `at` counts targets row by row, `columns` to a row.
+// `at` is the target's index in row-major order, with `columns` targets per row.
 inline Error no_such_class(int64_t target, int64_t at, int64_t classes, int64_t columns) {
   return Error(ExitCode::kInput,
                "target " + std::to_string(target) + " of row " + std::to_string(at / columns) +

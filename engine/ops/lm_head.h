@@ -1,4 +1,4 @@
-// Which parameter gradients the head computes, and how it caps its logits, in all backends.
+// The gradients that the language-model head computes, and the cap of its logits, for all backends.
 #pragma once
 
 #include "engine/graph/op_def.h"
@@ -10,7 +10,8 @@ inline double logit_cap(const Attributes& attributes) {
   return attributes.has("logit_cap") ? attributes.real("logit_cap") : 0;
 }
 
-// Where they stand among the outputs, behind the loss and the gradient of x; kNone where there is none.
+// The indices of the parameter gradients among the outputs, after the loss and the gradient of x; kNone if
+// there is none.
 struct HeadGradients {
   explicit HeadGradients(const OpView& view) {
     const Attributes& attributes = view.attributes();

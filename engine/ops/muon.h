@@ -1,5 +1,5 @@
-// What Muon (Jordan et al., 2024) does to elements, the same on every backend. Between these ops stand products of matrices,
-// which are ops of their own.
+// The elementwise parts of Muon (Jordan et al., 2024), the same on every backend. The matrix products between
+// them are separate ops.
 #pragma once
 
 #include <cmath>
@@ -10,7 +10,7 @@
 
 namespace recollect {
 
-// Of some rows of a parameter, which are one matrix, or a rank's part of one.
+// Settings of an op on some rows of a parameter, which form one matrix or a rank's shard of one.
 struct MuonSettings {
   explicit MuonSettings(const Attributes& attributes) {
     const auto real = [&](std::string_view name, double otherwise) {
@@ -34,7 +34,7 @@ struct MuonSettings {
   int64_t first_row = 0, rows = 0;
   double momentum = 0;
   bool nesterov = false;
-  double alpha = 1, beta = 0, epsilon = 0, square_scale = 1;  // of a combination
+  double alpha = 1, beta = 0, epsilon = 0, square_scale = 1;  // of combine
   double weight_decay = 0, adjustment = 1, rate_scale = 1;    // of the update
 };
 
@@ -44,7 +44,7 @@ RECOLLECT_HOST_DEVICE T muon_direction(T gradient, T momentum, bool nesterov, T&
   return nesterov ? gradient + momentum * (buffer - gradient) : buffer;
 }
 
-// What a value is divided by whose squares have that sum.
+// Returns the divisor that normalises a value; `square` is the sum of its squares.
 RECOLLECT_HOST_DEVICE inline double norm_of(const MuonSettings& s, double square) {
   const double norm = std::sqrt(square * s.square_scale);
   return norm > s.epsilon ? norm : s.epsilon;

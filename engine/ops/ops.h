@@ -291,27 +291,28 @@ namespace recollect {
 
 void register_engine_ops(OpRegistry& registry);
 
-// `vocabulary` is null where one rank holds the whole vocabulary; it must outlive the kernels.
+// `vocabulary` is null if one rank holds the whole vocabulary; it must outlive the kernels.
 namespace reference {
 void register_kernels(KernelTable& table, VocabularyReduction* vocabulary = nullptr);  // f64 and f32
 }
 namespace cpu {
 void register_kernels(KernelTable& table, VocabularyReduction* vocabulary = nullptr);  // f32 and bf16
-// What the kernels are compiled for, and use here: "avx512 + amx"; "avx512 + bf16" where the bf16 dot product pays.
-// Workspaces and last bits depend on it.
+// Returns the instruction sets that the kernels are compiled for and use on this machine: "avx512 + amx", or
+// "avx512 + bf16" if the bf16 dot product is worth using. Workspaces and last bits depend on it.
 std::string instruction_set();
 }  // namespace cpu
 namespace cuda {
 // engine/ops/cuda/libraries.h: a rank's handles of NVIDIA's libraries, and what they have chosen
 class Libraries;
-// f32, bf16 and f16. `libraries` must outlive the kernels; it is null where they are only planned with.
+// For f32, bf16 and f16. `libraries` must outlive the kernels; it is null if they are only used for planning.
 void register_kernels(KernelTable& table, VocabularyReduction* vocabulary, Libraries* libraries);
 }  // namespace cuda
 
-// Adds the kernels of one backend to a table. Whoever hands it on need not know what else they are made of.
+// Adds the kernels of one backend to a table. A caller that passes it on need not know what the kernels need.
 using RegisterKernels = std::function<void(KernelTable& table, VocabularyReduction* vocabulary)>;
 
-// `isa` is for cpu alone (cpu_level.h, whose errors it has), `libraries` for cuda alone, as above.
+// `isa` applies only to cpu (cpu_level.h, which also describes the errors), `libraries` only to cuda, as
+// above.
 RegisterKernels kernels_of(BackendKind backend, CpuIsa isa, cuda::Libraries* libraries = nullptr);
 
 }  // namespace recollect

@@ -1,6 +1,6 @@
-// The arithmetic of the update rules, the same on every backend: what becomes of one weight and its moments,
-// given its gradient. In double it is done as it is written in papers. In float the numbers that all
-// elements share are made beforehand, in double, and rounded once, so that an element costs one division.
+// The arithmetic of the update rules, the same on every backend: the new value of one weight and its moments,
+// given its gradient. In double it follows the formulas of the papers literally. In float, numbers that all
+// elements share are computed once in double and rounded, so that an element needs only one division.
 #pragma once
 
 #include <cmath>
@@ -12,7 +12,7 @@
 
 namespace recollect {
 
-// What an op's attributes say; zero where its rule has no such number.
+// The settings in an op's attributes; zero for numbers that its rule does not have.
 struct UpdateSettings {
   explicit UpdateSettings(const Attributes& attributes) {
     const auto real = [&](std::string_view name) {
@@ -27,10 +27,10 @@ struct UpdateSettings {
   }
 
   double beta1, beta2, epsilon, weight_decay, momentum;
-  double rate_scale = 1;  // of this parameter's learning rate
+  double rate_scale = 1;  // factor of this parameter's learning rate
 };
 
-// The numbers of one step. T is what elements are computed in.
+// The numbers of one step. T is the type that elements are computed in.
 template <typename T>
 struct StepNumbers {
   static constexpr bool kExact = std::is_same_v<T, double>;
@@ -38,10 +38,10 @@ struct StepNumbers {
   T clip, rate, decay, momentum, beta1, beta2, epsilon;
   T rest1, rest2;           // 1 - beta1 and 1 - beta2
   T step_size;              // rate / (1 - beta1^t)
-  T root;                   // of 1 - beta2^t; in float its inverse
-  T uncorrected_step_size;  // step_size, for a quotient whose sqrt(v) is not corrected
+  T root;                   // the square root of 1 - beta2^t; in float its inverse
+  T uncorrected_step_size;  // step_size for a quotient whose sqrt(v) is not corrected
 
-  RECOLLECT_HOST_DEVICE void move_moments(T gradient, T& m, T& v) const {  // the gradient is clipped
+  RECOLLECT_HOST_DEVICE void move_moments(T gradient, T& m, T& v) const {  // `gradient` has been clipped
     if constexpr (kExact)
       m = beta1 * m + rest1 * gradient;
     else
@@ -54,7 +54,7 @@ struct StepNumbers {
   }
 };
 
-// `schedule` is the ops' input: {learning rate, 1 - beta1^t, 1 - beta2^t}.
+// `schedule` is the input of the ops: {learning rate, 1 - beta1^t, 1 - beta2^t}.
 template <typename T>
 RECOLLECT_HOST_DEVICE StepNumbers<T> step_numbers(const double* schedule, double clip,
                                                   const UpdateSettings& s) {
@@ -78,7 +78,7 @@ RECOLLECT_HOST_DEVICE StepNumbers<T> step_numbers(const double* schedule, double
   return numbers;
 }
 
-// torch.optim.AdamW decays first, and adds epsilon to the corrected root of v.
+// torch.optim.AdamW: weight decay comes first, and epsilon is added to the corrected root of v.
 struct AdamwRule {
   static constexpr int kMoments = 2;
   template <typename T>
@@ -89,7 +89,7 @@ struct AdamwRule {
   }
 };
 
-// In torch.optim.Adam the decay is part of the gradient.
+// torch.optim.Adam: weight decay is part of the gradient.
 struct AdamRule {
   static constexpr int kMoments = 2;
   template <typename T>
@@ -99,7 +99,7 @@ struct AdamRule {
   }
 };
 
-// transformers' former AdamW adds epsilon to the uncorrected root, and decays last.
+// The former AdamW of transformers: epsilon is added to the uncorrected root, and weight decay comes last.
 struct AdamwHfRule {
   static constexpr int kMoments = 2;
   template <typename T>
@@ -120,7 +120,7 @@ struct SgdRule {
   }
 };
 
-// Each weight moves by the rate, up or down: only the sign of the moment counts.
+// Lion: each weight moves up or down by the rate, according to the sign of an average of moment and gradient.
 struct LionRule {
   static constexpr int kMoments = 1;
   template <typename T>

@@ -1,7 +1,8 @@
-// Optimizer states of one byte a number: blocks of 256 numbers of a row, each number as the entry of a table that is nearest
-// to its share of the block's largest (Dettmers et al., "8-bit Optimizers via Block-wise Quantization", ICLR 2022). No block
-// reaches over the end of a row. The two tables are the dynamic maps of bitsandbytes, to the bit: entries of seven decades,
-// 0 and 1, in ascending order.
+// Optimizer states of one byte per number (Dettmers et al., "8-bit Optimizers via Block-wise Quantization",
+// ICLR 2022). A row is divided into blocks of 256 numbers; no block extends over the end of a row. Each
+// number is divided by the block's largest magnitude and stored as the index of the nearest table entry. The
+// two tables are the dynamic maps of bitsandbytes, bit for bit: entries of seven decades, 0 and 1, in
+// ascending order.
 #pragma once
 
 #include <array>
@@ -18,8 +19,8 @@ constexpr int64_t quantised_blocks(int64_t columns) {
   return (columns + kQuantisedBlock - 1) / kQuantisedBlock;
 }
 
-// The middle of part `part` of the `parts` equal ones of [0.1, 1], as float arithmetic with fused products has it: those are
-// exact in double.
+// Returns the middle of part `part`, when [0.1, 1] is divided into `parts` equal parts. It reproduces float
+// arithmetic with fused multiply-add, which is exact in double.
 RECOLLECT_HOST_DEVICE constexpr float middle_of_part(int part, int parts) {
   const float step = (1.0f - 0.1f) / static_cast<float>(parts);
   float ends[2] = {};
@@ -31,14 +32,16 @@ RECOLLECT_HOST_DEVICE constexpr float middle_of_part(int part, int parts) {
   return (ends[0] + ends[1]) * 0.5f;
 }
 
-// Of 0 ... 6. No array, which would be memory where the number is not known beforehand.
+// Returns the upper end of decade 0 ... 6. It is not an array, because that would be in memory if `decade` is
+// not known at compile time.
 RECOLLECT_HOST_DEVICE constexpr float end_of_decade(int decade) {
   if (decade < 3) return decade == 0 ? 1e-6f : decade == 1 ? 1e-5f : 1e-4f;
   if (decade < 5) return decade == 3 ? 1e-3f : 1e-2f;
   return decade == 5 ? 1e-1f : 1.0f;
 }
 
-// Of 0 ... 255. Below 1 there are 127 negative entries and as many positive ones, or 254 positive ones.
+// Returns entry 0 ... 255. Below 1 the signed map has 127 negative and 127 positive entries, the unsigned one
+// 254 positive entries.
 RECOLLECT_HOST_DEVICE constexpr float dynamic_entry(int index, bool is_signed) {
   if (index == 255) return 1.0f;
   const int zero = is_signed ? 127 : 0;
@@ -50,13 +53,14 @@ RECOLLECT_HOST_DEVICE constexpr float dynamic_entry(int index, bool is_signed) {
   return index < zero ? -size : size;
 }
 
-// The float next to one that is not zero, upwards or downwards.
+// Returns the next float above or below `of`, which is not zero.
 RECOLLECT_HOST_DEVICE constexpr float neighbour(float of, bool up) {
   const uint32_t bits = std::bit_cast<uint32_t>(of);
   return std::bit_cast<float>((of > 0) == up ? bits + 1 : bits - 1);
 }
 
-// The largest number that is no nearer to entry index + 1 than to entry `index`, by distances in float.
+// Returns the largest number that is not nearer to entry index + 1 than to entry `index`, with distances
+// computed in float.
 RECOLLECT_HOST_DEVICE constexpr float dynamic_boundary(int index, bool is_signed) {
   const float lower = dynamic_entry(index, is_signed), upper = dynamic_entry(index + 1, is_signed);
   float boundary = (lower + upper) * 0.5f;
@@ -66,7 +70,7 @@ RECOLLECT_HOST_DEVICE constexpr float dynamic_boundary(int index, bool is_signed
   return boundary;
 }
 
-// One of the two tables. Of a boundary the last element stands for nothing.
+// One of the two tables. boundaries[i] separates entries i and i + 1; the last boundary is unused.
 struct DynamicMap {
   std::array<float, 256> entries = {}, boundaries = {};
 
@@ -78,7 +82,8 @@ struct DynamicMap {
   }
 };
 
-// The entry that is nearest to a share, which is -1 to 1; of two that are equally near the lower one.
+// Returns the entry nearest to `share`, which is in -1 to 1; of two equally near entries the lower one.
+// Binary search over the boundaries.
 RECOLLECT_HOST_DEVICE constexpr int nearest_entry(const float* boundaries, float share) {
   int index = 0;
   for (int step = 128; step > 0; step /= 2)
@@ -86,7 +91,7 @@ RECOLLECT_HOST_DEVICE constexpr int nearest_entry(const float* boundaries, float
   return index;
 }
 
-// A moment as the share of its block's largest size.
+// Returns a moment divided by the largest magnitude of its block.
 RECOLLECT_HOST_DEVICE constexpr float share_of(float moment, float largest) {
   return largest > 0 ? moment / largest : 0.0f;
 }

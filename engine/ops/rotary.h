@@ -16,8 +16,7 @@ namespace recollect {
 struct RotaryGrowth {
   int64_t limit = INT64_MAX;
   double factor = 0,
-         elements =
-             0;  // of "dynamic", and the number of rotated elements; 0: longer sequences have own frequencies
+         elements = 0;  // of "dynamic", and number of rotated elements; factor 0: a second set of frequencies
 };
 
 // The frequency of a pair. `longer`: the frequencies beyond the limit, if the scaling has a second set.
@@ -34,7 +33,7 @@ RECOLLECT_HOST_DEVICE inline double rotary_frequency(const double* plain, const 
 
 class RotaryFrequencies {
  public:
-  // Of a rotary_table's attributes; throws where the scaling is none that is known.
+  // Reads the attributes of a rotary_table. Throws if the scaling is unknown.
   explicit RotaryFrequencies(const Attributes& attributes);
 
   double of_pair(int64_t pair, int64_t length) const {

@@ -1,7 +1,8 @@
-// Rounding to bf16 by chance, up as often as the number lies far up between its neighbours, so that what is stored is right on
-// average. It lets a parameter be updated without a copy in more bits. The chance is a random word of engine/core/philox.h: a
-// function of the run's seed and step, the parameter, and the element's place in the whole parameter. So it depends neither on
-// the layout of ranks nor on threads.
+// Stochastic rounding to bf16: a number is rounded up with a probability equal to its distance from the lower
+// neighbour, so that stored values are right on average. So a parameter can be updated without a master copy
+// of more bits. The random word comes from engine/core/philox.h and is a function of the run's seed and step,
+// the parameter, and the element's index in the whole parameter. So it depends neither on the layout of ranks
+// nor on threads.
 #pragma once
 
 #include <bit>
@@ -26,17 +27,18 @@ RECOLLECT_HOST_DEVICE inline bf16 rounded_by_chance(float value, uint32_t word) 
   return rounded;
 }
 
-// Where the elements of an op's rows lie in the whole parameter.
+// Maps the elements of an op's rows to their indices in the whole parameter.
 struct RoundedParameter {
   static constexpr int kMostRuns = 8;
 
   uint32_t layer = kRoundingLayer;
-  int64_t columns = 1, first_column = 0;  // of the whole; of the op's rows
-  int runs = 0;                           // of rows that follow each other in the whole
+  int64_t columns = 1, first_column = 0;  // of the whole parameter; of the op's rows
+  int runs = 0;                           // number of runs: rows that are consecutive in the whole parameter
   int64_t first[kMostRuns] = {}, whole[kMostRuns] = {};
 
   RoundedParameter() = default;
-  // "rounded_as" is the parameter's number, "rounded_runs" the first row of each run here and in the whole, in turn.
+  // "rounded_as" is the parameter's number. "rounded_runs" lists, for each run, its first row here and its
+  // first row in the whole parameter.
   explicit RoundedParameter(const Attributes& attributes)
       : layer(kRoundingLayer + static_cast<uint32_t>(attributes.integer("rounded_as"))),
         columns(attributes.integer("rounded_columns")),

@@ -1,6 +1,6 @@
-// The numbers by which dropout knows tokens, for every backend. Sample n of a run has the numbers from
-// n * RunState::token_stride on, whatever the length of the batch that it stands in: padded or not, and
-// wherever its tokens are divided, it drops the same.
+// The token numbers that dropout uses, for every backend. The tokens of sample n of a run have the numbers
+// from n * RunState::token_stride on, whatever the sequence length of its batch. So dropout is the same with
+// or without padding, and however the tokens are divided over ranks.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace recollect {
 
-// Of the rows of a [T, h] value: whole samples of one length, or this rank's part of them.
+// Numbers the rows of a [T, h] value: whole samples of one length, or this rank's shard of them.
 class TokenNumbers {
  public:
   TokenNumbers() = default;
@@ -25,7 +25,7 @@ class TokenNumbers {
   }
 
  private:
-  int64_t length_ = 1, first_ = 0;  // tokens of a sample; of the micro-batch, the one in row 0
+  int64_t length_ = 1, first_ = 0;  // tokens per sample; the micro-batch's token in row 0
 };
 
 // The dropout indices of the elements of a [T, h] value: of whole rows, or of some columns of wider ones.
@@ -41,7 +41,7 @@ class ElementNumbers {
     return static_cast<uint64_t>(tokens_.of_row(state, row)) * static_cast<uint64_t>(all_columns_) +
            static_cast<uint64_t>(first_column_ + column);
   }
-  // Whether every row begins at a multiple of `group`.
+  // Returns true if every row begins at a multiple of `group`.
   bool begin_at_multiples_of(int64_t group) const {
     return first_column_ % group == 0 && all_columns_ % group == 0;
   }

@@ -1,5 +1,5 @@
-// The language-model head needs three numbers per token from every part of a divided vocabulary. The engine
-// does not know ranks: whoever divides the vocabulary supplies this reduction.
+// The language-model head needs three numbers per token from every shard of a divided vocabulary. The engine
+// does not know about ranks, so the code that divides the vocabulary supplies this reduction.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@ namespace recollect {
 class VocabularyReduction {
  public:
   virtual ~VocabularyReduction() = default;
-  // Elementwise over all parts, in place; `stream` is the device's, as in KernelArgs.
+  // Reduces elementwise over all shards, in place. `stream` is the device's, as in KernelArgs.
   virtual void max(double* values, int64_t count, void* stream = nullptr) = 0;
   virtual void sum(double* values, int64_t count, void* stream = nullptr) = 0;
   virtual void max(float* values, int64_t count, void* stream = nullptr) = 0;
