@@ -1,4 +1,4 @@
-// Bias and GELU, SwiGLU, and tanh: one pass over memory each.
+// Activations: bias + GELU, SwiGLU and GeGLU, tanh, and their gradients, each in one pass over memory.
 #include "engine/ops/cpu/activation.h"
 
 #include "engine/ops/cpu/column_sums.h"
@@ -7,6 +7,7 @@ namespace recollect::cpu {
 
 namespace {
 
+// dx = dy * GELU'(x + bias), and dbias = the column sums of dx, which are collected while a row is written.
 template <typename A, typename Form>
 class BiasGeluBackward : public RowKernel {
  public:
@@ -31,7 +32,7 @@ class BiasGeluBackward : public RowKernel {
   ColumnSums sums_;
 };
 
-// Its derivative is one of y.
+// The derivative of tanh is expressed by its result y.
 struct OfTanh {
   static float value(float x) { return fast_tanh(x); }
   static float derivative(float y) { return (1.0f - y) * (1.0f + y); }

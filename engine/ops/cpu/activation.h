@@ -1,4 +1,4 @@
-// Activations whose codes may be made of them at once (float8.cpp).
+// Activation kernels that float8.cpp also uses, to make 8-bit codes of their output in the same op.
 #pragma once
 
 #include "engine/ops/cpu/row_kernel.h"
@@ -25,7 +25,7 @@ class BiasGelu : public RowKernel {
   }
 };
 
-// Of each number another one.
+// y = value(x), element by element.
 template <typename A, typename Form>
 class Map : public RowKernel {
  public:
@@ -43,7 +43,7 @@ class Map : public RowKernel {
   }
 };
 
-// Its second input is what the form's derivative is one of.
+// dx = dy * derivative(x), element by element. For tanh the second input is y instead of x.
 template <typename A, typename Form>
 class MapBackward : public RowKernel {
  public:
@@ -62,14 +62,14 @@ class MapBackward : public RowKernel {
   }
 };
 
-// In the tanh form, where nothing is added before.
+// GELU in the tanh form, without a bias.
 template <typename A>
 using Gelu = Map<A, GeluTanh>;
 template <typename A>
 using GeluBackward = MapBackward<A, GeluTanh>;
 
-// Rows of gate | up are worked on in runs of columns. The processor's own prefetching begins anew wherever either half of a
-// row begins, so it is told what comes some runs later.
+// Rows of gate | up are processed in runs of columns. The processor's own prefetching restarts at each half
+// of a row, so the runs to come are prefetched here.
 constexpr int64_t kGatedRun = 256;
 
 template <typename A>
@@ -81,7 +81,7 @@ void fetch_later_run(const A* gate, const A* up) {
   }
 }
 
-// The gate's activation, and its derivative.
+// The gate's activation and its derivative.
 struct Through {
   float value, derivative;
 };
@@ -97,6 +97,7 @@ struct OfGelu {
   static Through both(float gate) { return {GeluTanh::value(gate), GeluTanh::derivative(gate)}; }
 };
 
+// y = activation(gate) * up, where a row of x is gate | up. x is [rows, 2 * width], y is [rows, width].
 template <typename A, typename Gate>
 class Gated : public RowKernel {
  public:
@@ -119,6 +120,7 @@ class Gated : public RowKernel {
   }
 };
 
+// dgate = dy * up * activation'(gate), dup = dy * activation(gate).
 template <typename A, typename Gate>
 class GatedBackward : public RowKernel {
  public:

@@ -1,5 +1,5 @@
-// Adafactor: three passes over memory. Rows are cut into parts by their number alone, and sums are added up in the order of
-// the parts, so that their bits do not depend on the number of threads.
+// Adafactor: three passes over memory (sums, moments, update). Rows are divided into parts by their number
+// alone, and sums are added in the order of the parts, so their bits do not depend on the number of threads.
 #include "engine/ops/adafactor.h"
 
 #include <omp.h>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kMostRowParts = 64;
 
-// The rows of one matrix, and the parts in which they are walked. A vector is one column.
+// The rows of one matrix, and the parts in which they are processed. A vector counts as one column.
 class FactoredMatrix : public Kernel {
  public:
   FactoredMatrix(const OpView& view, int gradient)
@@ -30,7 +30,7 @@ class FactoredMatrix : public Kernel {
         parts_((lines_ + part_lines_ - 1) / part_lines_) {}
 
  protected:
-  static constexpr int64_t kVectorLine = 1024;  // elements of a vector that are walked at a time
+  static constexpr int64_t kVectorLine = 1024;  // elements of a vector that are processed at a time
 
   static bool is_vector(const OpView& view, int gradient) { return view.in(gradient).shape.rank() == 1; }
 
@@ -61,11 +61,12 @@ double sum_of(const double* values, int64_t count, int64_t stride = 1) {
   return sum;
 }
 
+// First pass: sums of squares of the clipped gradient, by row and by column, and of the parameter's squares.
 class AdafactorSums final : public FactoredMatrix {
  public:
   explicit AdafactorSums(const OpView& view) : FactoredMatrix(view, 1) {}
 
-  // Of each part the sums of columns, and behind them that of the parameter's squares.
+  // The workspace has, for each part, the sums of columns and after them the sum of the parameter's squares.
   std::size_t workspace_bytes() const override {
     return sizeof(double) * static_cast<std::size_t>(parts_ * stride());
   }
@@ -113,7 +114,7 @@ class AdafactorSums final : public FactoredMatrix {
   }
 };
 
-// What rows of gradients are multiplied by.
+// The factors of the gradient's rows and columns.
 struct Roots {
   const float* rows;     // second moments
   const float* columns;  // factors
@@ -125,6 +126,8 @@ void make_column_factors(const float* second_moments, int64_t columns, float* fa
   for (int64_t c = 0; c < columns; ++c) factors[c] = own_factor(second_moments[c]);
 }
 
+// Second pass: moves the second moments towards the means of squares, and sums the squares of the scaled
+// gradient.
 class AdafactorMoments final : public FactoredMatrix {
  public:
   explicit AdafactorMoments(const OpView& view) : FactoredMatrix(view, 2) {}
@@ -203,6 +206,7 @@ class AdafactorMoments final : public FactoredMatrix {
   }
 };
 
+// Third pass: updates the weights with the scaled gradient, and with its running mean m if beta1 is not 0.
 template <typename A>
 class Adafactor final : public FactoredMatrix {
  public:

@@ -1,5 +1,5 @@
-// A piece of a row of a parameter on its way to float and back: as it is where the parameter is f32, rounded by chance where it
-// is bf16 (engine/ops/stochastic_rounding.h).
+// Reads and writes a piece of a parameter's row as floats: copied if the parameter is f32, stochastically
+// rounded if it is bf16 (engine/ops/stochastic_rounding.h).
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ class BlockRounding {
  public:
   static constexpr int64_t kMost = 256;  // elements of a piece
 
-  // Of an op whose first output is the parameter.
+  // For an op whose first output is the parameter.
   explicit BlockRounding(const OpView& view) {
     if (view.out(0).dtype == DType::kBF16) place_.emplace(view.attributes());
   }
@@ -25,7 +25,8 @@ class BlockRounding {
   RoundKeys keys(const RunState& state) const {
     return RoundKeys(place_ ? place_->key(state.seed, state.step) : RandomKey{});
   }
-  // How long a piece from that column of that row on should be, to end where a group of random words ends. The parameter is bf16.
+  // Returns the length of a piece at this row and column that ends where a group of random words ends. The
+  // parameter is bf16.
   int64_t piece(int64_t row, int64_t column) const {
     return kMost - static_cast<int64_t>(place_->element(row, column) % kRandomGroup);
   }
@@ -40,7 +41,7 @@ class BlockRounding {
     for (int64_t i = 0; i < count; ++i) to[i] = load(from[i]);
   }
 
-  // A piece, which begins at that column of that row, as element `at` of what the op writes.
+  // Writes a piece to element `at` of the op's output. It begins at this row and column.
   void write(const float* from, const RoundKeys& keys, int64_t row, int64_t column, int64_t count,
              const Tensor& parameter, int64_t at) const {
     if (!place_) {

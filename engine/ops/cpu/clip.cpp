@@ -1,5 +1,5 @@
 // The norm of all gradients, and the factor that clips by it. The squared norm adds up fixed blocks in order,
-// so it does not depend on the thread count.
+// so it does not depend on the number of threads.
 #include "engine/ops/clip.h"
 
 #include <omp.h>

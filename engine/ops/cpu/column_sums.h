@@ -1,6 +1,6 @@
-// Column sums of a matrix that is produced row by row. Its rows are cut into parts by their number alone;
-// each part has a sum of its own, made in blocks so that float rounding stays small, and these are then added
-// in the order of the parts. So neither the sums' bits nor the workspace depend on the number of threads.
+// Column sums of a matrix that is produced row by row. The rows are divided into parts by their number alone.
+// Each part has its own sum, made in blocks so that float rounding stays small; the parts' sums are then
+// added in order. So neither the bits nor the workspace depend on the number of threads.
 #pragma once
 
 #include <algorithm>
@@ -39,12 +39,12 @@ class ColumnSums {
   }
 
  private:
-  static constexpr int64_t kGrain = 32;      // rows of a part at least
-  static constexpr int64_t kMostParts = 64;  // work for as many threads
+  static constexpr int64_t kGrain = 32;      // fewest rows of a part
+  static constexpr int64_t kMostParts = 64;  // enough work for that many threads
   static constexpr int64_t kBlock = 64;      // rows added up at a time
   static constexpr int64_t kColumns = 256;
 
-  // A part of more rows than a block has the block's sum beside its own.
+  // A part with more rows than a block has a second row of sums, for the current block.
   int64_t part_stride() const { return part_rows_ > kBlock ? 2 * stride_ : stride_; }
 
   template <typename Row>

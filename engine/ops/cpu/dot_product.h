@@ -1,10 +1,10 @@
-// Blocks of 48 x 48 sums of bf16 products on the processor's bf16 dot product (AVX512-BF16), which adds two
-// products to a sum at a time. Operands are packed alike on either side: of every pair of depths 48 lines
-// beside each other. Exists where the compiler targets the instruction; whether that is faster than widening
-// is dots_pay()'s to say.
+// Blocks of 48 x 48 sums of bf16 products with the processor's bf16 dot product (AVX512-BF16), which adds two
+// products to a sum in one instruction. Both operands are packed in the same way: for every pair of depths,
+// 48 lines side by side. This code exists only if the compiler targets the instruction; dots_pay() tells
+// whether it is faster than widening to f32.
 //
-// A block is worked on in tiles of 8 rows by 48 columns, whose sums fill 24 registers. Sums of kSlice products
-// are made from zero and then added up, as VectorProduct does.
+// A block is computed in tiles of 8 rows by 48 columns, whose sums fill 24 registers. Like in VectorProduct,
+// sums of kSlice products start from zero and are then added to the total.
 #pragma once
 
 #include <algorithm>
@@ -44,7 +44,7 @@ struct DotProduct {
     }
   }
 
-  // to = from + left right, where `from` may be null for zeros; the first `rows` and `columns` of it.
+  // Computes to = from + left right for the first `rows` and `columns`; a null `from` means zeros.
   static void multiply(const bf16* left, bool, const bf16* right, int64_t depth, int64_t rows,
                        int64_t columns, const float* from, int64_t from_stride, float* to,
                        int64_t to_stride) {
@@ -100,7 +100,7 @@ struct DotProduct {
     }
   }
 
-  // kRows rows by that many vectors.
+  // Computes kRows rows by `vectors` vectors.
   template <int vectors>
   [[gnu::noinline]] static void multiply(const Tile& tile) {
     auto [left, right, pairs, from, from_stride, to, to_stride] = tile;

@@ -1,4 +1,5 @@
-// Chains of both instructions, written out so that no compiler's settings change what is timed.
+// Times chains of both instructions. They are written in assembly, so that compiler settings do not change
+// what is timed.
 #include "engine/ops/cpu/dot_speed.h"
 
 #include "engine/ops/cpu/depth_pairs.h"
@@ -13,8 +14,8 @@ namespace recollect::cpu {
 
 namespace {
 
-// Twelve chains of sums hide what one instruction takes. All numbers are zero: those too small for f32's normal form
-// would take longer.
+// Twelve independent chains of sums hide the latency of an instruction. All numbers are zero, because
+// denormal f32 numbers would take longer.
 #define RECOLLECT_CHAIN(instruction, sum) instruction " %%zmm0, %%zmm0, %%zmm" #sum "\n"
 #define RECOLLECT_CHAINS(instruction) \
   RECOLLECT_CHAIN(instruction, 1)     \
@@ -47,10 +48,11 @@ double seconds_of(bool dots) {
 #undef RECOLLECT_CHAINS
 #undef RECOLLECT_CHAIN
 
-// A neighbour on the same core may slow one of both for a while, to half: what looks slow is looked at again.
+// Another process on the same core may slow one of the two down for a while, up to half, so a slow result is
+// measured again.
 bool measure() {
   constexpr int kLooks = 8, kRuns = 50;
-  constexpr double kSurely = 1.5, kMost = 2.5;  // times as long: a dot product does twice the work
+  constexpr double kSurely = 1.5, kMost = 2.5;  // ratios of time: a dot product does twice the work
   double dots = 1, multiply_adds = 1;
   for (int look = 0; look < kLooks; ++look) {
     if (look > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));

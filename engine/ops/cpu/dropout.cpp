@@ -8,21 +8,21 @@ namespace recollect::cpu {
 
 namespace {
 
-constexpr int64_t kRun = 256;  // dropout multipliers held at a time
+constexpr int64_t kRun = 256;  // number of multipliers held at a time
 
-// A dropout of rows: which multipliers the elements of one have.
+// The dropout multipliers of the elements of rows.
 class RowDropout {
  public:
   RowDropout(const Attributes& attributes, int64_t width)
       : dropout_(attributes), numbers_(attributes, width) {}
 
-  // Of one run.
+  // The dropout of one run of the op.
   struct Rows {
     DropoutMask mask;
     const ElementNumbers& numbers;
     const RunState& state;
 
-    // out[i] is that of element [row, column + i], where the mask is active.
+    // Sets out[i] to the multiplier of element [row, column + i]. The mask must be active.
     void multipliers(int64_t row, int64_t column, int64_t count, float* out) const {
       mask.multipliers(numbers.of(state, row, column), count, out);
     }

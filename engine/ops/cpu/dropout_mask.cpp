@@ -1,6 +1,6 @@
-// The vector form of engine/core/philox.h. Units multiply 32-bit words in 64-bit lanes, of which products need the lower halves
-// alone: so a lane is one block from the first round to the last, and what gets into its upper half is ignored. Two vectors, of
-// blocks with even numbers and with odd ones, are woven together at the end.
+// The vector form of engine/core/philox.h. The processor multiplies 32-bit words in 64-bit lanes, using only
+// the lower halves of the lanes. So each lane computes one block through all rounds, and its upper half is
+// ignored. Two vectors, of even and of odd block numbers, are interleaved at the end.
 #include "engine/ops/cpu/dropout_mask.h"
 
 #if defined(__SSE2__)
@@ -28,7 +28,7 @@ using PhiloxLanes = uint64_t __attribute__((vector_size(kPhiloxBytes)));
 
 inline PhiloxLanes in_all_lanes(uint64_t value) { return PhiloxLanes{} + value; }
 
-// Of the lower halves.
+// Multiplies the lower halves of the lanes.
 inline PhiloxLanes product(PhiloxLanes a, PhiloxLanes b) {
 #if defined(__AVX512F__)
   return reinterpret_cast<PhiloxLanes>(
@@ -62,7 +62,7 @@ inline void weave(PhiloxLanes even, PhiloxLanes odd, uint32_t* out) {
   std::memcpy(out, &words, sizeof words);
 }
 
-// The words of the elements from 64 * index on.
+// Computes the words of the 64 elements from 64 * index on.
 void random_group(const RoundKeys& keys, uint64_t index, uint32_t* out) {
   PhiloxLanes places;
   for (int i = 0; i < kPhiloxLanes; ++i) places[i] = static_cast<uint64_t>(2 * i);
@@ -104,7 +104,7 @@ void random_words(const RoundKeys& keys, uint64_t first, int64_t count, uint32_t
 void DropoutMask::group(uint64_t index, float* out) const {
   alignas(64) uint32_t words[kGroup];
   random_group(keys_, index, words);
-  // Locals, since the members might be what `out` overwrites.
+  // Local copies, because the compiler must assume that `out` overwrites the members.
   const uint32_t threshold = threshold_;
   const float scale = scale_;
 #pragma omp simd

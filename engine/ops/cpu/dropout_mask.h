@@ -1,5 +1,6 @@
-// Random words of a run of elements, those of engine/core/philox.h, and what dropout makes of them: multipliers that are 0
-// where dropped, 1 / (1 - p) where kept. Aligned groups of 64 elements cost sixteen Philox blocks, computed side by side.
+// Random words of consecutive elements, as in engine/core/philox.h, and the dropout multipliers made of them:
+// 0 for a dropped element, 1 / (1 - p) for a kept one. An aligned group of 64 elements costs sixteen Philox
+// blocks, which are computed in parallel.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,8 @@
 
 namespace recollect::cpu {
 
-// A key as each round takes it. The lower halves of these numbers are words of Philox; what is above them does not count.
+// A key in the form that each round needs. Only the lower halves of these numbers are words of Philox; the
+// upper halves are ignored.
 struct RoundKeys {
   static constexpr int kRounds = 10;
 
@@ -21,13 +23,13 @@ struct RoundKeys {
     }
   }
 
-  uint64_t c2, c3;  // of every block's counter
+  uint64_t c2, c3;  // words of every block's counter
   uint64_t k0[kRounds], k1[kRounds];
 };
 
-inline constexpr int64_t kRandomGroup = 64;  // elements whose words are made together, from its multiples on
+inline constexpr int64_t kRandomGroup = 64;  // elements whose words are made together, in aligned groups
 
-// The words of elements first ... first + count - 1.
+// Computes the words of elements first ... first + count - 1.
 void random_words(const RoundKeys& keys, uint64_t first, int64_t count, uint32_t* out);
 
 // One run's dropout at one site.
@@ -36,7 +38,7 @@ class DropoutMask {
   DropoutMask(const RandomKey& key, double p)
       : keys_(key), threshold_(dropout_threshold(p)), scale_(static_cast<float>(1.0 / (1.0 - p))) {}
 
-  bool active() const { return threshold_ > 0; }  // or else every multiplier is 1
+  bool active() const { return threshold_ > 0; }  // otherwise every multiplier is 1
   // out[i] is the multiplier of element first + i, for i < count.
   void multipliers(uint64_t first, int64_t count, float* out) const;
 
@@ -48,8 +50,7 @@ class DropoutMask {
   float scale_;
 };
 
-// What an op's attributes say of dropout; with a run's state it becomes a mask, which in an evaluation drops
-// nothing.
+// The dropout settings of an op. With a run's state they give a mask, which drops nothing in an evaluation.
 class Dropout {
  public:
   explicit Dropout(const Attributes& attributes)

@@ -1,5 +1,6 @@
-// Activations are f32 or bf16 in memory and float in registers. Work is divided into contiguous ranges by
-// count and thread number alone, so that results depend on nothing else.
+// Element types and the division of work. Activations are f32 or bf16 in memory and float in registers. Work
+// is divided into contiguous ranges that depend only on the count and the thread's number, so results depend
+// on nothing else.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +22,7 @@ inline float load(bf16 value) { return static_cast<float>(value); }
 inline void store(float* at, float value) { *at = value; }
 inline void store(bf16* at, float value) { *at = bf16(value); }
 
-// Rounds to nearest, ties to even.
+// Rounds floats to bf16, to nearest with ties to even.
 inline void narrow(const float* from, int64_t n, bf16* to) {
   int64_t i = 0;
 #ifdef __AVX512BF16__
@@ -35,8 +36,9 @@ inline void narrow(const float* from, int64_t n, bf16* to) {
   for (int64_t j = 0; j < rest; ++j) store(to + i + j, from[i + j]);
 }
 
-// to[i] = f(i) for i < n, in order of i by runs. f may read to[i], and is inlined into vector code; bf16 is
-// rounded by an instruction of its own where there is one, which the compiler does not find by itself.
+// Sets to[i] = f(i) for i < n, in runs of ascending i. f may read to[i], and is inlined into vector code. If
+// the processor has an instruction that rounds to bf16 it is used, because the compiler does not find it by
+// itself.
 template <typename A, typename F>
 void write_each(A* to, int64_t n, F f) {
   if constexpr (std::is_same_v<A, float>) {
@@ -54,7 +56,7 @@ void write_each(A* to, int64_t n, F f) {
   }
 }
 
-// The same for two outputs: f(i, a, b) says both numbers, and may read what they are written over.
+// The same for two outputs: f(i, a, b) sets both numbers, and may read the elements that they overwrite.
 template <typename A, typename F>
 void write_both(A* first, A* second, int64_t n, F f) {
   if constexpr (std::is_same_v<A, float>) {
@@ -73,7 +75,7 @@ void write_both(A* first, A* second, int64_t n, F f) {
   }
 }
 
-// Calls f<float>() or f<bf16>(). An Error names the op kind for every other dtype.
+// Calls f<float>() or f<bf16>(). For any other dtype throws an Error that names the op kind.
 template <typename F>
 auto with_activation_type(DType dtype, const std::string& kind, F f) {
   if (dtype == DType::kF32) return f.template operator()<float>();
@@ -84,8 +86,8 @@ auto with_activation_type(DType dtype, const std::string& kind, F f) {
       "use device.backend: reference, or another training.precision");
 }
 
-// Calls f(first, last, part) for each of `threads` contiguous parts of [0, count), in parallel.
-// One thread needs no team, for which OpenMP would allocate every time; nor does work that cannot be divided.
+// Calls f(first, last, part) in parallel for each of `threads` contiguous parts of [0, count). A single
+// thread, or work that cannot be divided, uses no OpenMP team, because OpenMP would allocate one every time.
 template <typename F>
 void parallel_ranges(int threads, int64_t count, F f) {
   if (threads == 1 || count <= 1) {
@@ -99,7 +101,7 @@ void parallel_ranges(int threads, int64_t count, F f) {
   }
 }
 
-// As parallel_ranges, with parts that begin at multiples of `grain`.
+// Like parallel_ranges, with parts that begin at multiples of `grain`.
 template <typename F>
 void parallel_grains(int threads, int64_t count, int64_t grain, F f) {
   parallel_ranges(threads, (count + grain - 1) / grain, [&](int64_t first, int64_t last, int part) {

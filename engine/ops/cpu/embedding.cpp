@@ -1,6 +1,6 @@
-// Table look-ups and their gradients. Gradients are divided by columns or by positions, so that every number
-// is added up by one thread in token order; those of a table of few rows, each of very many tokens, are sums
-// down columns. And the rows of activations that begin a sample.
+// Table look-ups and their gradients, and the rows of activations that begin a sample. Gradients are divided
+// by columns or by positions, so that every number is summed by one thread in token order. A table of few
+// rows, each used by very many tokens, has its gradient computed as column sums.
 #include <omp.h>
 
 #include <algorithm>
@@ -45,7 +45,7 @@ class Embedding : public Kernel {
   int64_t tokens_, table_rows_, width_, first_row_;
 };
 
-// Adds rows of dy up by the rows of a table that row_of(token) names; negative is none.
+// Adds each token's row of dy to the row row_of(token) of the table's gradient; a negative row means none.
 struct TableGradient {
   int threads;
   int64_t tokens, rows, width;
@@ -89,7 +89,7 @@ class EmbeddingBackward : public Kernel {
   int64_t first_row_, padding_id_;
 };
 
-// Token i stands at position (first_token + i) % sequence_length.
+// y = x + table[position]. Token i is at position (first_token + i) % sequence_length.
 template <typename A>
 class AddPosition : public Kernel {
  public:
@@ -211,7 +211,7 @@ class AddEmbeddingBackward : public RowKernel {
 
   int64_t first_token_;
   TableGradient gradient_;
-  std::optional<ColumnSums> sums_;  // of all rows of a small table side by side
+  std::optional<ColumnSums> sums_;  // over all rows of a small table, side by side
 };
 
 template <typename A>

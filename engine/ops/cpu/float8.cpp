@@ -1,5 +1,6 @@
-// 8-bit codes on processors that have none: they are widened to bf16, which holds every one of them, and multiplied as
-// bf16 is. Codes and scales are those of the other backends, bit for bit; products are sums in float.
+// FP8 on processors without FP8 instructions: codes are widened to bf16, which represents all of them
+// exactly, and multiplied as bf16. Codes and scales are the same as in the other backends, bit for bit;
+// products are summed in float.
 #include "engine/ops/float8.h"
 
 #include <omp.h>
@@ -24,12 +25,13 @@ constexpr std::array<uint16_t, 256> widened_codes() {
 constexpr std::array<uint16_t, 256> kWideE4M3 = widened_codes<float8::E4M3>(),
                                     kWideE5M2 = widened_codes<float8::E5M2>();
 
-// A is the dtype of x.
+// Quantises x to 8-bit codes in two passes: find the largest magnitude, then write the codes tile by tile, as
+// x lies and transposed. A is the dtype of x.
 template <typename A>
 class Quantise : public Kernel {
  public:
   explicit Quantise(const OpView& view) : Quantise(view, view.in(0).shape) {}
-  // Of a value of that shape.
+  // Quantises a value of this shape.
   Quantise(const OpView& view, const Shape& shape)
       : threads_(omp_get_max_threads()),
         rows_(shape.elements() / row_length(shape)),
@@ -43,7 +45,7 @@ class Quantise : public Kernel {
   void run(const KernelArgs& args) override { e4m3_ ? run_as<e4m3>(args) : run_as<e5m2>(args); }
 
  private:
-  static constexpr std::size_t kLine = 64;  // of a cache: a thread's own
+  static constexpr std::size_t kLine = 64;  // a cache line for each thread, so that threads do not share one
   static constexpr int64_t kTile = 64;      // rows and columns
 
   uint32_t largest(const A* x, std::byte* workspace) const {
@@ -92,7 +94,8 @@ class Quantise : public Kernel {
   bool e4m3_, plain_, transposed_;
 };
 
-// `first`, which takes no workspace, makes all outputs but the codes, which are of the output of number `of`.
+// Runs `first`, which needs no workspace and makes all outputs except the codes, and then quantises output
+// number `of`.
 template <typename A>
 class WithCodes : public Quantise<A> {
  public:
@@ -120,7 +123,8 @@ using BiasGeluTanh = BiasGelu<A, GeluTanh>;
 template <typename A>
 using BiasGeluErf = BiasGelu<A, GeluErf>;
 
-// A is the dtype of what is made, of which there are 256 numbers.
+// Multiplies codes by their scale. There are only 256 codes, so the products are looked up in a table. A is
+// the dtype of y.
 template <typename A>
 class Dequantise : public Kernel {
  public:
@@ -143,7 +147,7 @@ class Dequantise : public Kernel {
   int threads_;
 };
 
-// a b^T of codes [m,k] and [n,k], in float, without their scales.
+// Computes a b^T of codes [m,k] and [n,k] in float; the scales are applied at the end.
 class CodeProduct {
  public:
   explicit CodeProduct(const OpView& view)
@@ -157,7 +161,7 @@ class CodeProduct {
     return wide_bytes(m_) + wide_bytes(n_) + out_bytes() + gemm_.workspace_bytes();
   }
 
-  // finish(i, column, sum, scale) for every element i.
+  // Calls finish(i, column, product) for every element i.
   template <typename Finish>
   void run(const KernelArgs& args, Finish finish) const {
     std::byte *a = args.workspace, *b = a + wide_bytes(m_), *out = b + wide_bytes(n_);
@@ -193,7 +197,7 @@ class CodeProduct {
   Gemm gemm_;
 };
 
-// A is the dtype of y.
+// y = a b^T + bias. A is the dtype of y.
 template <typename A>
 class Float8Linear : public Kernel {
  public:

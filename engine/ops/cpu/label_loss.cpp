@@ -1,5 +1,6 @@
-// Losses of classes and of numbers, and their gradients with respect to the logits. Rows are added up in
-// blocks of a size of their own, in double, and the blocks in their order: no bit depends on the threads.
+// Losses of classes and of numbers, and their gradients with respect to the logits. Losses are summed in
+// double in blocks of a fixed size, and the blocks are added in order, so no bit depends on the number of
+// threads.
 #include <omp.h>
 
 #include <cmath>
@@ -25,7 +26,7 @@ class BlockedLoss : public Kernel {
  protected:
   bool makes_gradient(const KernelArgs& args) const { return gradient_ && args.state->training; }
 
-  // The loss is the sum of loss_of(first, last) over the blocks.
+  // Sets the loss to the sum of loss_of(first, last) over all blocks.
   template <typename F>
   void add_blocks(const KernelArgs& args, F loss_of) const {
     double* losses = reinterpret_cast<double*>(args.workspace);
@@ -78,7 +79,9 @@ class CrossEntropyLoss : public BlockedLoss {
   }
 
  private:
-  // The negative log likelihood. The classes of a row that is dense stand side by side.
+  // Returns the negative log likelihood of a target, log(sum of exp(x - max)) - (x[target] - max), and writes
+  // its gradient, scale * (softmax(x) - one_hot(target)). If kDense, the classes of a row are adjacent in
+  // memory.
   template <bool kDense>
   double row(const A* x, int32_t target, double scale, A* dx) const {
     const int64_t step = kDense ? 1 : columns_;
@@ -90,7 +93,7 @@ class CrossEntropyLoss : public BlockedLoss {
     for (int64_t j = 1; !kDense && j < classes_; ++j) max = std::max(max, load(x[j * step]));
 #pragma omp simd reduction(+ : sum)
     for (int64_t j = 0; j < classes_; ++j) sum += fast_exp(load(x[j * step]) - max);
-    const double above = load(x[target * step]) - max;  // taken before the gradient may take its place
+    const double above = load(x[target * step]) - max;  // read before the gradient may overwrite it
     if (dx) {
       const float s = static_cast<float>(scale / sum);
       const auto probability = static_cast<float>(std::exp(above) / sum);
@@ -109,7 +112,7 @@ struct Squared {
   static float derivative(float x, float target) { return 2.0f * (x - target); }
 };
 
-// The cross-entropy of sigmoid(x), without an exponential that could overflow.
+// The cross-entropy of sigmoid(x), in a form that cannot overflow.
 struct Sigmoid {
   static float value(float x, float target) {
     return std::max(x, 0.0f) - x * target + std::log1p(fast_exp(-std::fabs(x)));

@@ -1,11 +1,11 @@
-// Vectors of floats as long as the processor's registers. The compiler works on longer ones through memory, many times as
-// slowly, so code that names its vectors is written for this length.
+// Vectors of floats that are as long as the processor's registers. The compiler handles longer vectors
+// through memory, many times slower, so code with explicit vectors is written for this length.
 #pragma once
 
 namespace recollect::cpu {
 
 #if defined(__AVX512F__)
-inline constexpr int kLanes = 16;  // floats of a register
+inline constexpr int kLanes = 16;  // floats in a register
 #elif defined(__AVX__)
 inline constexpr int kLanes = 8;
 #else

@@ -1,6 +1,7 @@
-// The language-model head and cross-entropy, chunk_rows rows of logits at a time: logits are made in the
-// workspace, turned into their own gradient in place, and multiplied into dx and dw. Rows without a target
-// have a gradient of exactly zero, and a chunk without any target costs no product.
+// The language-model head and cross-entropy, chunk_rows rows of logits at a time, so that the full [T, V]
+// logits never exist. Three steps per chunk: compute logits = x w^T into the workspace; replace them by their
+// own gradient, in place; multiply that into dx = dlogits w and dw += dlogits^T x. Rows without a target have
+// a gradient of exactly zero, and a chunk without any target costs no product.
 #include <omp.h>
 
 #include <algorithm>
@@ -20,7 +21,7 @@ namespace {
 
 std::size_t padded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
-// The three products of a chunk of `rows` rows, and the sums that are a bias's gradient.
+// The three products of a chunk of `rows` rows, and the column sums for the bias's gradient.
 struct ChunkProducts {
   ChunkProducts(int64_t rows, int64_t vocabulary, int64_t width, DType dtype, bool bias)
       : logits({.m = rows,
@@ -104,7 +105,7 @@ class LmHeadLoss : public Kernel {
   std::size_t logit_bytes() const { return padded(sizeof(A) * chunk_ * rows_); }
   std::size_t statistics_bytes() const { return padded(3 * sizeof(double) * chunk_); }
 
-  // The vocabulary entry that row `row` predicts, or kIgnoredLabel.
+  // Returns the vocabulary entry that row `row` predicts, or kIgnoredLabel.
   int64_t target(const KernelArgs& args, int64_t row) const { return args.in[2].as<int32_t>()[row]; }
 
   bool has_target(const KernelArgs& args, int64_t first, int64_t count) const {
@@ -157,8 +158,8 @@ class LmHeadLoss : public Kernel {
     return loss;
   }
 
-  // Per row, over the whole vocabulary: the greatest logit; the sum of exponentials above it; the target's
-  // logit.
+  // For each row, over the whole vocabulary: the maximum logit, the sum of exp(logit - max), and the target's
+  // logit. If the vocabulary is sharded, the maxima and then the sums are reduced over the ranks.
   void statistics(const KernelArgs& args, int64_t first, int64_t count, const A* logits, double* max,
                   double* sums) const {
     const auto each_row = [&](auto f) {
@@ -196,12 +197,14 @@ class LmHeadLoss : public Kernel {
     return sum;
   }
 
-  // Logits are stored uncapped, and capped at every read. Padding of the vocabulary: kLeast of greatest().
+  // Logits are stored uncapped and capped at every read. If this rank has only padding of the vocabulary, the
+  // logit is kLeast of greatest(), which must not be capped.
   float capped(float logit) const {
     return cap_ > 0 && predicted_ > 0 ? cap_ * fast_tanh(logit / cap_) : logit;
   }
 
-  // scale * (probability - [is the target]) * derivative of the cap; zero in padding and where nothing is predicted.
+  // Replaces logits by their gradient: scale * (probability - [is the target]) * derivative of the cap. It is
+  // zero in padding and in rows without a target.
   void logit_gradient(A* row, float log_sum, int64_t target, double scale) const {
     if (target == kIgnoredLabel) {
       std::fill_n(row, rows_, A{});

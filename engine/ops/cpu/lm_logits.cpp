@@ -1,4 +1,4 @@
-// Logits of one row: the head is read once, and rounded to nothing narrower than float.
+// Logits of one row, for generation. The head's weights are read once, and nothing is rounded below float.
 #include <omp.h>
 
 #include "engine/ops/cpu/kernels.h"

@@ -1,5 +1,5 @@
-// Muon: one pass over memory each. Sums of squares are of blocks of a fixed size, in order, so that they do not depend on the
-// number of threads.
+// Muon: each op is one pass over memory. Sums of squares are made in blocks of a fixed size and added in
+// order, so they do not depend on the number of threads.
 #include "engine/ops/muon.h"
 
 #include <omp.h>

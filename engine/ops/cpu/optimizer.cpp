@@ -1,4 +1,4 @@
-// The update rules: one pass over memory each, bounded by its bandwidth.
+// The update rules of optimizers. Each is one pass over memory and is limited by memory bandwidth.
 #include "engine/ops/optimizer.h"
 
 #include <omp.h>
@@ -44,11 +44,11 @@ class Update : public Kernel {
  private:
   struct Elements {
     const float* g;
-    float *w, *m, *v;  // v is null where the rule has one moment
-    A* param;          // null where there is no copy
+    float *w, *m, *v;  // v is null if the rule has one moment
+    A* param;          // null if there is no copy
   };
 
-  // Everything by value: what a loop reads through a reference, it reads again for every element.
+  // Everything is passed by value: a loop would read values behind a reference again for every element.
   template <bool kCast>
   static void update(const StepNumbers<float> s, const Elements e, int64_t first, int64_t last) {
     const float* const g = e.g;
@@ -70,7 +70,7 @@ class Update : public Kernel {
   bool cast_;
 };
 
-// Of a bf16 matrix that is its own master.
+// Updates a bf16 matrix that is its own master copy, with stochastic rounding.
 template <typename Rule>
 class RoundedUpdate : public Kernel {
  public:
@@ -117,7 +117,7 @@ class RoundedUpdate : public Kernel {
   BlockRounding rounding_;
 };
 
-// A is the dtype of the parameter's copy; without one it does not matter.
+// A is the dtype of the parameter's copy; it is irrelevant without one.
 template <typename Rule>
 void add_rule(KernelTable& table, const char* kind) {
   table.add(kind, [kind](const OpView& view) {

@@ -1,6 +1,7 @@
-// The update rules with states of one byte a number: one pass over memory, a block at a time in the first cache. A share of a
-// block is looked for by the upper half of its bits, which leaves two entries, and one comparison of the lower half. Built
-// without fused products, so that every set of instructions gives the same bits.
+// The update rules with states of one byte per number: one pass over memory, one block at a time in the
+// first-level cache. The nearest entry of a number is found by a table look-up with the upper half of its
+// bits, which leaves two candidates, and one comparison of the lower half. Compiled without fused
+// multiply-add, so that every instruction set gives the same bits.
 #include "engine/ops/quantised_states.h"
 
 #include <omp.h>
@@ -19,9 +20,9 @@ namespace recollect::cpu {
 
 namespace {
 
-constexpr int64_t kBlocksTogether = 16;  // of a thread
+constexpr int64_t kBlocksTogether = 16;  // blocks of a thread
 
-// Compilers make vectors of loads one by one, unless they know the processor.
+// The compiler turns gathers into single loads unless it knows the processor, so AVX-512 is explicit.
 template <typename T>
 void look_up(const T* table, const int32_t* indices, int64_t count, T* out) {
   static_assert(sizeof(T) == 4);
@@ -34,14 +35,14 @@ void look_up(const T* table, const int32_t* indices, int64_t count, T* out) {
   for (; i < count; ++i) out[i] = table[indices[i]];
 }
 
-// By the upper 16 bits of a share's size, the positive ones before the negative ones. Sizes below the first of them are nearest
-// to zero.
+// A table indexed by the upper 16 bits of a number's magnitude, first for positive numbers, then for negative
+// ones. Magnitudes below the first index are nearest to zero.
 struct EntryTable {
   static constexpr int kLowest = 0x3400, kCount = 0x3f80 - kLowest + 1;
-  static constexpr int32_t kNoBoundary = 0xffff;  // no lower half is more
+  static constexpr int32_t kNoBoundary = 0xffff;  // no lower half is larger
 
-  // Of each the entry of its smallest sizes, and above bit 8 the largest lower half that still is of that entry: beyond it is
-  // the next entry away from zero.
+  // Each element has the entry of its smallest magnitudes in its low 8 bits. The bits above hold the largest
+  // lower half that still belongs to that entry; larger ones belong to the next entry away from zero.
   int32_t of_size[2 * kCount] = {};
 
   static constexpr EntryTable make(const DynamicMap& map, int zero) {
@@ -62,7 +63,7 @@ struct EntryTable {
       if (is_here) entry += negative ? -1 : 1;
     }
   }
-  // The largest size that still is of `entry`.
+  // Returns the largest magnitude that still belongs to `entry`.
   static constexpr uint32_t end_of(const DynamicMap& map, int entry, bool negative) {
     if (entry == (negative ? 0 : 255)) return 0x7f7fffffu;
     if (negative) return std::bit_cast<uint32_t>(-map.boundaries[entry - 1]) - 1;
@@ -70,7 +71,7 @@ struct EntryTable {
   }
 };
 
-// Shares of both signs, or of the positive one.
+// Quantises numbers of both signs, or only non-negative ones.
 template <bool kSigned>
 struct Quantiser {
   static constexpr DynamicMap kMap = DynamicMap::make(kSigned);
@@ -85,7 +86,7 @@ struct Quantiser {
     for (int64_t i = 0; i < count; ++i) moments[i] *= size;
   }
 
-  // Of shares, which become their sizes' places in the table.
+  // Returns the table index for the bits of a number.
   static int32_t key(int32_t bits) {
     const int32_t size = std::min(std::max((bits & 0x7fffffff) >> 16, EntryTable::kLowest),
                                   EntryTable::kLowest + EntryTable::kCount - 1) -
@@ -97,7 +98,7 @@ struct Quantiser {
     return (found & 0xff) + (beyond ^ negative) - negative;
   }
 
-  // The block's size.
+  // Quantises a block and returns its largest magnitude.
   static float write(const float* moments, int64_t count, uint8_t* entries) {
     float largest = 0;
 #pragma omp simd reduction(max : largest)
@@ -116,7 +117,7 @@ struct Quantiser {
   }
 };
 
-// A is the dtype of the parameter's copy, or of the parameter that is rounded by chance.
+// A is the dtype of the parameter's copy, or of the parameter that is stochastically rounded.
 template <typename A, typename Rule>
 class QuantisedUpdate : public Kernel {
  public:

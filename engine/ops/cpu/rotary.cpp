@@ -1,4 +1,4 @@
-// Rotary positions: the table of cosines and sines, and heads that turn by it in one pass over memory.
+// Rotary positions: the table of cosines and sines, and the rotation of heads by it in one pass over memory.
 #include "engine/ops/rotary.h"
 
 #include <omp.h>
@@ -65,7 +65,8 @@ class Rotary : public RowKernel {
         const A* from = x + r * width_;
         A* to = y + r * width_;
         const float* row = table + r % length_ * turned_;
-        // Usual sizes as constants: loops of so few vectors are else mostly their beginnings and ends.
+        // The usual sizes are compile-time constants: loops of so few vectors would otherwise spend most of
+        // their time on beginnings and ends.
         if (turned_ == 64)
           turn<32>(from, row, to);
         else if (turned_ == 128)

@@ -1,4 +1,4 @@
-// What elementwise kernels share: rows of a width, divided among threads.
+// The base of elementwise kernels: rows of a given width, divided among threads.
 #pragma once
 
 #include <omp.h>

@@ -1,4 +1,4 @@
-// A multiple of a narrow value, added to some columns of a wide one: one pass over memory.
+// Adds a multiple of a narrow value to some columns of a wide one, and its gradient: one pass over memory.
 #include "engine/ops/cpu/row_kernel.h"
 
 namespace recollect::cpu {

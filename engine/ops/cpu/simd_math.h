@@ -1,5 +1,5 @@
-// Elementary functions as straight-line float code that the compiler turns into vector code inside `omp simd`
-// loops. NaN in, NaN out.
+// Elementary functions as straight-line float code, which the compiler vectorises inside `omp simd` loops.
+// NaN gives NaN.
 #pragma once
 
 #include <bit>
@@ -16,7 +16,7 @@ inline float fast_exp(float x) {
   constexpr float kLowest = -88.0f, kHighest = 88.376f;  // at the lowest, `power` below is zero
   float c = kHighest < x ? kHighest : x;
   c = kLowest > c ? kLowest : c;
-  // Adding 1.5 * 2^23 rounds to an integer, which then stands in the low bits of the sum.
+  // Adding 1.5 * 2^23 rounds to an integer, which is then in the low bits of the sum.
   constexpr float kRounder = 12582912.0f;
   const float shifted = c * 1.44269504088896341f + kRounder;
   const float n = shifted - kRounder;
@@ -32,8 +32,8 @@ inline float fast_exp(float x) {
   return y * power;
 }
 
-// The greatest of n numbers; NaN is passed over. In the compiler's vector types, since no compiler may turn a
-// maximum of floats that can be NaN into a vector reduction.
+// Returns the maximum of n numbers, ignoring NaN. It uses explicit vectors, because a compiler may not
+// vectorise a maximum of floats that can be NaN.
 template <typename A>
 float greatest(const A* x, int64_t n) {
   constexpr int kUnroll = 4, kStep = kLanes * kUnroll;
@@ -51,7 +51,7 @@ float greatest(const A* x, int64_t n) {
   for (; i + kLanes <= n; i += kLanes) update(best[0], i);
   float max = kLeast;
   if (i < n && n >= kLanes) {
-    update(best[0], n - kLanes);  // looks at some numbers twice
+    update(best[0], n - kLanes);  // reads some numbers twice
     i = n;
   }
   for (; i < n; ++i) max = load(x[i]) > max ? load(x[i]) : max;
@@ -62,7 +62,8 @@ float greatest(const A* x, int64_t n) {
 
 inline float sigmoid(float x) { return 1.0f / (1.0f + fast_exp(-x)); }
 
-// A few ulp everywhere: the quotient loses what is small to a difference, which a polynomial then gives.
+// Accurate to a few ulp everywhere. The quotient loses accuracy near zero, by cancellation; a polynomial is
+// used there.
 inline float fast_tanh(float x) {
   const float e = fast_exp(x < 0.0f ? 2.0f * x : -2.0f * x), large = (1.0f - e) / (1.0f + e), square = x * x;
   float p = 2.1869488536e-2f;
@@ -98,8 +99,8 @@ inline float normal_cdf(float x) {
   return x < 0.0f ? tail : 1.0f - tail;
 }
 
-// GELU in its two forms, and their derivatives. The tanh form is written with a sigmoid, since
-// 0.5 * (1 + tanh(u)) = sigmoid(2u), which keeps its relative accuracy for negative x.
+// GELU in its two forms, and their derivatives. The tanh form uses a sigmoid, because 0.5 * (1 + tanh(u)) =
+// sigmoid(2u), which keeps its relative accuracy for negative x.
 struct GeluTanh {
   static constexpr float kTwoSqrt2OverPi = 1.5957691216057308f;
   static constexpr float kCubic = 0.044715f;

@@ -1,4 +1,4 @@
-// The sum of two values, and sums down the columns of one: one pass over memory each.
+// The sum of two values, and the column sums of one: one pass over memory each.
 #include "engine/ops/cpu/column_sums.h"
 #include "engine/ops/cpu/row_kernel.h"
 

@@ -1,4 +1,4 @@
-// Matrices transposed in registers, in squares of as many words of 32 bits as a vector has.
+// Transposes matrices in registers, in squares with as many 32-bit words per side as a vector has.
 #pragma once
 
 #include <algorithm>
@@ -36,7 +36,7 @@ inline void transpose_words(Words (&rows)[kLanes]) {
       q[i + 2 * j] = __builtin_shufflevector(p[i + j], p[i + j + 2], 0, 8, 2, 10, 4, 12, 6, 14);
       q[i + 2 * j + 1] = __builtin_shufflevector(p[i + j], p[i + j + 2], 1, 9, 3, 11, 5, 13, 7, 15);
     }
-  // Now q[4 i + j] holds in its four quarters columns j, j + 4, j + 8 and j + 12 of rows 4 i to 4 i + 3.
+  // Now the four quarters of q[4 i + j] hold columns j, j + 4, j + 8 and j + 12 of rows 4 i to 4 i + 3.
   for (int j = 0; j < 4; ++j) {
     const Pairs even01 = __builtin_shufflevector(q[j], q[j + 4], 0, 1, 4, 5, 8, 9, 12, 13);
     const Pairs odd01 = __builtin_shufflevector(q[j], q[j + 4], 2, 3, 6, 7, 10, 11, 14, 15);
@@ -52,7 +52,8 @@ inline void transpose_words(Words (&rows)[kLanes]) {
 
 #else
 
-// Of the squares of `step` words: those of `upper` with the bit `step` in their columns, for those of `lower` without it.
+// Exchanges squares of `step` words: those of `upper` whose columns have the bit `step`, with those of
+// `lower` whose columns do not.
 template <int step, int... column>
 void exchange(Words& upper, Words& lower, std::integer_sequence<int, column...>) {
   const Words above =
@@ -61,7 +62,7 @@ void exchange(Words& upper, Words& lower, std::integer_sequence<int, column...>)
   upper = above;
 }
 
-// Halves are exchanged, then halves of those, down to single words.
+// Exchanges halves, then halves of the halves, down to single words.
 template <int step = kLanes / 2>
 void transpose_words(Words (&rows)[kLanes]) {
 #pragma GCC unroll 8
@@ -74,7 +75,7 @@ void transpose_words(Words (&rows)[kLanes]) {
 
 #if defined(__AVX2__) && !defined(__AVX512F__)
 
-// Four words of each of two rows, widened: loads exchange halves in less time than registers do.
+// Loads four words of each of two rows, widened. Loads exchange halves faster than register operations do.
 inline Words load_halves(const float* low, const float* high) {
   return reinterpret_cast<Words>(
       _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(low)), _mm_loadu_ps(high), 1));
@@ -98,7 +99,7 @@ void load_transposed(const A* from, int64_t stride, Words (&rows)[kLanes]) {
 
 #else
 
-// A vector's words of a row, widened.
+// Loads a vector of a row, widened to float.
 template <typename A>
 Words load_words(const A* from) {
   if constexpr (std::is_same_v<A, float>) {
@@ -118,7 +119,7 @@ void load_transposed(const A* from, int64_t stride, Words (&rows)[kLanes]) {
 
 #endif
 
-// One square, from rows `stride` apart to rows `to_stride` apart.
+// Transposes one square, from rows `stride` apart to rows `to_stride` apart.
 template <typename A>
 void transpose_square(const A* from, int64_t stride, float* to, int64_t to_stride) {
   Words rows[kLanes];
@@ -127,7 +128,7 @@ void transpose_square(const A* from, int64_t stride, float* to, int64_t to_strid
     *reinterpret_cast<Floats*>(to + i * to_stride) = reinterpret_cast<Floats>(rows[i]);
 }
 
-// to[c][i] = from[i][c], in squares as far as they reach.
+// Computes to[c][i] = from[i][c], in whole squares where they fit and one by one elsewhere.
 template <typename A>
 void transpose(const A* from, int64_t stride, int64_t rows, int64_t columns, float* to, int64_t to_stride) {
   const int64_t squares_down = rows / kLanes * kLanes, squares_across = columns / kLanes * kLanes;
