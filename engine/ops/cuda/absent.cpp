@@ -1,5 +1,5 @@
-// Stands in for this folder in a build without CUDA: programs are planned as in a build with CUDA and cudnn-frontend, and cannot
-// run.
+// Replaces this folder in a build without CUDA. Programs are planned as in a build with CUDA and
+// cudnn-frontend, but cannot run.
 #include "engine/ops/cuda/cudnn_attention.h"
 #include "engine/ops/cuda/libraries.h"
 #include "engine/ops/cuda/planned_kernels.h"

@@ -1,5 +1,6 @@
-// Bias and GELU, SwiGLU, and tanh: one pass over memory each. Where a product may end with GELU that is an op of its own
-// (linear_gelu): it has other bits than a GELU that is recomputed alone, of what forward has saved.
+// Activations: bias + GELU, SwiGLU and GeGLU, tanh, and their gradients, each in one pass over memory. A
+// product with a GELU epilogue is a separate op (linear_gelu), because it has other bits than a GELU that is
+// recomputed from the saved activation.
 #include "engine/ops/cuda/columns.h"
 #include "engine/ops/cuda/gelu.h"
 #include "engine/ops/cuda/row_kernel.h"
@@ -85,19 +86,19 @@ class BiasGeluBackward : public SumKernel {
   }
 };
 
-// Of what has its bias.
+// GELU of values that already include their bias.
 struct OfGelu : GeluTanh {
   static constexpr int kRows = 2;
 };
 
-// Its derivative is one of y.
+// The derivative of tanh is expressed by its result y.
 struct OfTanh {
   static constexpr int kRows = 1;
   static __device__ float value(float x) { return tanhf(x); }
   static __device__ float derivative(float y) { return (1.0f - y) * (1.0f + y); }
 };
 
-// Of each number another one. Backward reads what the form's derivative is one of.
+// y = value(x), element by element. Backward reads the argument of the form's derivative: x, or y for tanh.
 template <typename A, int N, typename Form>
 struct MapBody {
   using Columns = OneVector<N>;
@@ -124,7 +125,7 @@ struct MapBackwardBody {
   static constexpr int kSums = 0, kRows = Form::kRows;
 
   const A *dy, *x;
-  A* dx;  // may be where dy or x is
+  A* dx;  // may be the same memory as dy or x
   int64_t width;
 
   __device__ int constants(int64_t) const { return 0; }
@@ -140,7 +141,7 @@ struct MapBackwardBody {
   }
 };
 
-// The gate's activation, and its derivative.
+// The gate's activation and its derivative.
 struct Through {
   float value, derivative;
 };
@@ -156,7 +157,7 @@ struct OfGeluGate {
   static __device__ Through both(float gate) { return {GeluTanh::value(gate), GeluTanh::derivative(gate)}; }
 };
 
-// A row of x is gate | up, each of `width`.
+// y = activation(gate) * up. A row of x is gate | up, each of `width` elements.
 template <typename A, int N, typename Gate>
 struct GatedBody {
   using Columns = OneVector<N>;
@@ -180,6 +181,7 @@ struct GatedBody {
   }
 };
 
+// dgate = dy * up * activation'(gate), dup = dy * activation(gate).
 template <typename A, int N, typename Gate>
 struct GatedBackwardBody {
   using Columns = OneVector<N>;
@@ -189,7 +191,7 @@ struct GatedBackwardBody {
   static constexpr int kSums = 0, kRows = 1;
 
   const A *dy, *x;
-  A* dx;  // may be where x is
+  A* dx;  // may be the same memory as x
   int64_t width;
 
   __device__ int constants(int64_t) const { return 0; }
@@ -263,7 +265,7 @@ using SwigluBackward = GatedBackward<A, N, OfSilu>;
 template <typename A, int N>
 using GegluBackward = GatedBackward<A, N, OfGeluGate>;
 
-// Vectors must not reach from gate to up: its half decides.
+// Vectors must not cross from gate to up, so the width of one half decides their length.
 template <typename Gate>
 KernelPointer make_gated(const OpView& view, const char* kind) {
   return with_row_vectors(

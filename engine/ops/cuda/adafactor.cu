@@ -1,5 +1,6 @@
-// Adafactor. Sums are made of blocks that are cut by the number of rows alone, and added up in order, so that they are the
-// same bits on every run. A factor that is not a number changes no state.
+// Adafactor: sums of squares, second moments, update. Sums are made of blocks that depend only on the number
+// of rows and are added in order, so they have the same bits in every run. If the clip factor is NaN, no
+// state changes.
 #include "engine/ops/adafactor.h"
 
 #include "engine/ops/cuda/kernels.h"
@@ -13,13 +14,14 @@ namespace {
 
 constexpr int kThreads = kPassThreads;
 
-// One matrix of a parameter: its rows, which are as long as there are columns.
+// One matrix of a parameter. It is stored by rows.
 struct Matrix {
   int64_t rows, columns;
   RECOLLECT_HOST_DEVICE int64_t elements() const { return rows * columns; }
 };
 
-// Of the rows of a part, for each column.
+// Sums the squares of the clipped gradient for each column, over the rows of one part. blockIdx.y is the
+// part; a thread has one column.
 __global__ void __launch_bounds__(kThreads) column_squares(const float* gradient, const double* factor,
                                                            Matrix matrix, int64_t part_rows, double* parts) {
   const int64_t column = blockIdx.x * int64_t{kThreads} + threadIdx.x;
@@ -35,6 +37,7 @@ __global__ void __launch_bounds__(kThreads) column_squares(const float* gradient
   parts[blockIdx.y * matrix.columns + column] = sum;
 }
 
+// Adds the parts' sums of each column, in order.
 __global__ void __launch_bounds__(kThreads)
     add_parts(const double* parts, int64_t count, int64_t columns, double* sums) {
   const int64_t column = blockIdx.x * int64_t{kThreads} + threadIdx.x;
@@ -44,7 +47,7 @@ __global__ void __launch_bounds__(kThreads)
   sums[column] = sum;
 }
 
-// A block for each row.
+// Sums the squares of the clipped gradient for each row. A block has one row.
 __global__ void __launch_bounds__(kThreads)
     row_squares(const float* gradient, const double* factor, Matrix matrix, double* sums) {
   const auto clip = static_cast<float>(*factor);
@@ -58,7 +61,7 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x == 0) sums[blockIdx.x] = sum;
 }
 
-// Of what a block of threads finds, element by element: f(i).
+// Sums f(i)^2 over a grid-stride loop; each block writes its own sum.
 template <typename F>
 __device__ void block_sum(int64_t elements, double* sums, const F& f) {
   double sum = 0;
@@ -75,7 +78,7 @@ __global__ void __launch_bounds__(kThreads) squares(const float* values, int64_t
   block_sum(elements, sums, [&](int64_t i) { return values[i]; });
 }
 
-// One block adds up what blocks have found, and writes it to one or two places.
+// A single block adds the sums of all blocks and writes the total to one or two places.
 __global__ void __launch_bounds__(kThreads)
     add_up(const double* sums, int64_t count, double* first, double* second) {
   double sum = 0;
@@ -86,12 +89,13 @@ __global__ void __launch_bounds__(kThreads)
   if (second) *second = sum;
 }
 
-// What is kept of the second moments: of rows and columns, or of the elements, which are `rows` then.
+// The stored second moments: of rows and columns, or, unfactored, of the elements, which are in `rows`.
 struct SecondMoments {
   float *rows, *columns;
 };
 
-// One block moves those of rows and columns, and finds their mean.
+// A single block moves the second moments of rows and columns towards the means of squares and computes their
+// mean.
 __global__ void __launch_bounds__(kThreads)
     move_factors(const AdafactorSettings s, const double* schedule, const double* factor,
                  const double* of_rows, const double* of_columns, Matrix matrix, SecondMoments moments,
@@ -115,6 +119,7 @@ __global__ void __launch_bounds__(kThreads)
                               : row_sum / static_cast<double>(matrix.rows);
 }
 
+// The gradient of element i times the factors of its row and its column.
 __device__ float factored_update(const AdafactorSettings& s, float gradient, const Matrix& matrix,
                                  const SecondMoments& moments, double mean, int64_t i) {
   const float row = row_factor<float>(s, moments.rows[i / matrix.columns], mean);
@@ -145,8 +150,8 @@ __global__ void __launch_bounds__(kThreads)
 
 template <typename A>
 struct Weights {
-  float *master, *moment;  // no moment: null
-  A* param;                // null where there is none
+  float *master, *moment;  // null if there is no moment
+  A* param;                // null if there is no copy
 };
 
 template <typename A>
@@ -172,7 +177,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// What the three ops have in common.
+// The common part of the three ops.
 class MatrixKernel : public Kernel {
  public:
   MatrixKernel(const OpView& view, int gradient, const char* kind)

@@ -1,5 +1,5 @@
-// A bias that is added to a product in float, and one rounding: cuBLASLt rounds the bias first, and rounds products whose rows
-// are not whole vectors before it adds.
+// Adds a bias to a product in float, with one rounding at the end. cuBLASLt would round the bias first, and
+// would round a product whose rows are not whole vectors before adding.
 #pragma once
 
 #include "engine/core/tensor.h"

@@ -1,5 +1,5 @@
-// The norm of all gradients, and the factor that clips by it. Blocks add up parts of fixed size in double,
-// and one block adds up the blocks, so that the sum is the same bits on every run.
+// The norm of all gradients, and the factor that clips by it. Each block sums the squares of a part of fixed
+// size in double, and one block adds the parts, so the sum has the same bits in every run.
 #include "engine/ops/clip.h"
 #include "engine/ops/cuda/kernels.h"
 #include "engine/ops/cuda/workspaces.h"
@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kThreads = 256, kLastThreads = 1024;
 constexpr int64_t kPart = SquaredNormCut::kPart;
-constexpr int kTensors = 128;  // of a launch: their addresses are among its arguments
+constexpr int kTensors = 128;  // tensors of a launch: their addresses are kernel arguments
 
 struct Tensors {
   const float* data[kTensors];
@@ -23,7 +23,7 @@ struct Tensors {
 
 __global__ void __launch_bounds__(kThreads) sum_squares(const Tensors tensors, double* parts) {
   const int block = blockIdx.x;
-  int low = 0, high = tensors.count;  // the tensor that the block is of: the last that begins no later
+  int low = 0, high = tensors.count;  // binary search for the tensor of this block
   while (high - low > 1) {
     const int middle = (low + high) / 2;
     if (tensors.first_block[middle] <= block)

@@ -1,5 +1,5 @@
-// What makes 8-bit codes of a value whose largest number has been found, in parts, while it was made: they take one reading
-// of it.
+// Makes 8-bit codes of a value whose largest magnitude was found in parts while the value was computed. So
+// the codes need only one more read of the value.
 #pragma once
 
 #include "engine/ops/cuda/kernels.h"
@@ -10,7 +10,7 @@
 
 namespace recollect::cuda {
 
-// Of magnitude_bits.
+// The maximum of magnitude_bits.
 struct LargerBits {
   static __device__ uint32_t combine(uint32_t a, uint32_t b) { return a > b ? a : b; }
 };
@@ -22,7 +22,8 @@ __device__ uint32_t larger_bits(uint32_t most, const Floats<N>& numbers) {
   return most;
 }
 
-// Of a value of that shape, whose largest number is that of so many parts. The op's last outputs are the codes.
+// Writes the codes of a value of `shape`. Its largest magnitude is the maximum of `parts` numbers. The codes
+// are the op's last outputs.
 template <typename A>
 class CodeWriter : public Kernel {
  public:
@@ -38,7 +39,7 @@ class CodeWriter : public Kernel {
   std::size_t workspace_bytes() const override { return code_bytes(parts_); }
 
  protected:
-  // Where each part's magnitude_bits go.
+  // Where the parts write their magnitude_bits.
   static uint32_t* parts(const KernelArgs& args) {
     return reinterpret_cast<uint32_t*>(args.workspace + kFactorBytes);
   }

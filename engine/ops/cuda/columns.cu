@@ -6,6 +6,8 @@ namespace {
 
 constexpr int kRows = 16;
 
+// Adds the blocks' partial sums of each column. A block has kWarp columns; its kRows rows of threads divide
+// the partials.
 __global__ void __launch_bounds__(kWarp* kRows)
     add_partials(const float* partials, int64_t count, int64_t width, float* first, float* second,
                  bool accumulate) {

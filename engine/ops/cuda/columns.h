@@ -1,6 +1,6 @@
-// Kernels over [rows, width] values whose threads stay with their columns and go from row to row: what
-// belongs to a column is read once, and sums down the columns stay in registers. Sums are added up in a fixed
-// order: a thread's rows, the block's threads, the blocks.
+// Kernels over [rows, width] values in which each thread stays with its columns and walks from row to row.
+// Data that belongs to a column, such as a bias, is read once, and column sums stay in registers. Sums are
+// added in a fixed order: the rows of a thread, the threads of a block, the blocks.
 #pragma once
 
 #include "engine/ops/cuda/column_walk.h"
@@ -18,11 +18,12 @@ struct OneVector {
   static __device__ int64_t column(int64_t unit, int) { return unit * N; }
 };
 
-// The elements whose random words come from the same N Philox blocks, for rows of whole groups of 64.
+// The elements whose random words come from the same N Philox blocks, for rows that consist of whole groups
+// of 64.
 template <int N>
 struct WordGroup {
   static constexpr int kN = N, kPacks = 4, kElements = 4 * N;
-  static constexpr int64_t kUnits = 16 / N;  // of one group
+  static constexpr int64_t kUnits = 16 / N;  // units in a group
   static __device__ int64_t column(int64_t unit, int pack) {
     return unit / kUnits * 64 + pack * 16 + unit % kUnits * N;
   }
@@ -30,8 +31,9 @@ struct WordGroup {
 
 inline dim3 grid_of(const ColumnWalk& walk) { return grid_of(walk.blocks, walk.tiles); }
 
-// Body: `Columns`; `kSums` sums per column; `kRows` rows read ahead; and constants(unit), read(row, unit),
-// apply(row, unit, constants, operands, sums), which adds into sums[s][element].
+// A Body has: `Columns`, the columns of a thread; `kSums`, the number of sums per column; `kRows`, the number
+// of rows read ahead; and the functions constants(unit), read(row, unit) and apply(row, unit, constants,
+// operands, sums), which adds into sums[s][element].
 template <typename Body>
 __global__ void __launch_bounds__(ColumnWalk::kLanes* ColumnWalk::kRows)
     walk_columns(const Body body, int64_t rows, int64_t units, int64_t width, float* partials) {
@@ -75,11 +77,11 @@ void run_walk(const ColumnWalk& walk, const Body& body, int64_t rows, float* par
          rows, walk.units, walk.width, partials);
 }
 
-// finish_sums (kernels.h) of two at once, where the partials of the second stand behind those of the first.
+// Like finish_sums (kernels.h) for two sums at once; the partials of the second follow those of the first.
 void finish_two_sums(const float* partials, int64_t count, int64_t width, float* first, float* second,
                      bool accumulate, void* stream);
 
-// Makes the sums down the columns of a value.
+// Computes the column sums of a value.
 template <typename A, int N>
 struct ColumnSumBody {
   using Columns = OneVector<N>;
@@ -97,11 +99,11 @@ struct ColumnSumBody {
   }
 };
 
-// Runs a body that makes no sums, over the rows of the first input.
+// Runs a body without sums over the rows of the first input.
 class WalkKernel : public Kernel {
  public:
   WalkKernel(const OpView& view, int elements) : WalkKernel(view, view.in(0).shape[1], elements) {}
-  // Columns of another width than the first input has.
+  // For columns of another width than that of the first input.
   WalkKernel(const OpView& view, int64_t width, int elements)
       : rows_(view.in(0).shape[0]), walk_(rows_, width, elements) {}
 

@@ -1,5 +1,6 @@
-// Cross-entropy of rows of logits, and its gradient in their place: a block has a row, which it reads once
-// for the greatest logit and the sum of exponentials, and again for the gradient, from shared memory where it has kept the row.
+// Cross-entropy of rows of logits, and its gradient in place of the logits. A block handles one row and reads
+// it twice: once for the maximum logit and the sum of exponentials, and again for the gradient, from shared
+// memory if the row was kept there.
 #pragma once
 
 #include <cmath>
@@ -12,18 +13,18 @@ namespace recollect::cuda {
 
 inline constexpr int kLossThreads = 512;
 inline constexpr int64_t kNoTarget = -1;
-inline constexpr float kLowest = -3e38f;  // less than any logit, and yet e^(kLowest - kLowest) is a number
+inline constexpr float kLowest = -3e38f;  // less than any logit; e^(kLowest - kLowest) is still a number
 
 struct Targets {
   const int32_t* ids;
   int64_t vocabulary_size;
 
   __device__ bool valid(int32_t target) const { return target >= 0 && target < vocabulary_size; }
-  // The vocabulary entry that `row` predicts, or kNoTarget.
+  // Returns the vocabulary entry that `row` predicts, or kNoTarget.
   __device__ int64_t of(int64_t row) const { return valid(ids[row]) ? ids[row] : kNoTarget; }
 };
 
-// This rank's part of the vocabulary.
+// This rank's shard of the vocabulary.
 struct VocabularyPart {
   int64_t first, rows, predicted;  // entries from `predicted` on are padding
   float cap;                       // of logits, applied at every read; 0: no cap
@@ -33,7 +34,7 @@ __device__ inline float capped(float logit, float cap) {
   return cap > 0.0f ? cap * tanhf(logit / cap) : logit;
 }
 
-// One number per row of a chunk. `sum` and `target_logit` are neighbours, for one reduction.
+// One number per row of a chunk. `sum` and `target_logit` are adjacent, so that one reduction sums both.
 struct RowStatistics {
   float *own_max, *max, *sum, *target_logit;
 };
@@ -42,8 +43,9 @@ struct RowNumbers {
   float max, sum;
 };
 
-// The greatest of a row's logits, and the sum of exponentials relative to it. A row is kept as it is read, whole vectors of
-// it, which nobody reads but the thread that has put them there.
+// Computes the maximum of a row's logits and the sum of exp(logit - maximum) in one pass (online softmax):
+// when a thread finds a larger logit, it rescales its sum. With kKeeps the row is stored in `kept` as whole
+// vectors; only the thread that stored them reads them again.
 template <typename A, int N, bool kKeeps = false>
 __device__ RowNumbers row_numbers(const A* logits, const VocabularyPart& part,
                                   [[maybe_unused]] A* kept = nullptr) {
@@ -70,8 +72,8 @@ __device__ RowNumbers row_numbers(const A* logits, const VocabularyPart& part,
   return {row_max, reduce_block<Sum>(sum * __expf(max - row_max), 0.0f)};
 }
 
-// Overwrites a row's logits, which are read from `kept`: scale * (probability - [is the
-// target]) * derivative of the cap; zero in padding and where nothing is predicted.
+// Overwrites a row's logits, read from `kept`, with their gradient: scale * (probability - [is the target]) *
+// derivative of the cap. It is zero in padding and in rows without a target.
 template <typename A, int N>
 __device__ void row_gradient(A* logits, const A* kept, const VocabularyPart& part, int64_t target,
                              float log_sum, float scale) {
@@ -95,7 +97,8 @@ __device__ inline float loss_of(int64_t target, float log_sum, float target_logi
   return target == kNoTarget ? 0.0f : log_sum - target_logit;
 }
 
-// The target's logit, where it lies in this part; by all threads, before anybody overwrites it.
+// Returns the target's logit, or 0 if it is not in this shard. All threads call it, before the logits are
+// overwritten.
 template <typename A>
 __device__ float target_logit(const A* logits, const VocabularyPart& part, int64_t target) {
   const int64_t at = target - part.first;
@@ -103,8 +106,8 @@ __device__ float target_logit(const A* logits, const VocabularyPart& part, int64
                                                                : 0.0f;
 }
 
-// Of a whole vocabulary: everything at once. `losses` and `first_row` are of the chunk. With kKeeps a launch has shared memory
-// for a row.
+// For a vocabulary that is not sharded: loss and gradient in one kernel. `losses` and `first_row` belong to
+// the chunk. With kKeeps the launch has shared memory for one row.
 template <typename A, int N, bool kKeeps>
 __global__ void __launch_bounds__(kLossThreads)
     losses_and_gradients(A* logits, int64_t first_row, Targets targets, VocabularyPart part,
@@ -123,7 +126,8 @@ __global__ void __launch_bounds__(kLossThreads)
   if (gradient) row_gradient<A, N>(row, kept, part, target, log_sum, static_cast<float>(*scale));
 }
 
-// Of a divided one, in three steps.
+// For a sharded vocabulary, in three steps: part_statistics of this shard, a reduction over the ranks,
+// part_gradients.
 template <typename A, int N>
 __global__ void __launch_bounds__(kLossThreads)
     part_statistics(const A* logits, int64_t first_row, Targets targets, VocabularyPart part,

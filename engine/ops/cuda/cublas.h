@@ -1,5 +1,5 @@
-// cuBLASLt on one device, for one rank: its functions, its handle, and what has been chosen with it. Private
-// to this folder: it shows NVIDIA's types.
+// cuBLASLt on one device, for one rank: its functions, its handle, and the algorithms chosen with it. Private
+// to this folder, because it exposes NVIDIA's types.
 #pragma once
 
 #include <cublasLt.h>
@@ -14,7 +14,7 @@
 
 namespace recollect::cuda {
 
-// What is used of the library. A test may put its own in place.
+// The functions that are used. A test may replace them.
 struct CublasFunctions {
   decltype(::cublasLtGetVersion)* version;
   decltype(::cublasLtGetStatusString)* status_string;
@@ -35,23 +35,24 @@ struct CublasFunctions {
   CublasFunctions() = default;
 };
 
-// How candidates are tried out: on the device, or in a test's own way.
+// How candidate algorithms are tried (autotune): on the device, or simulated in a test.
 struct GemmTrials {
-  // Writes numbers of about one into an operand, the same ones every time. Zeros would be multiplied faster.
+  // Fills an operand with numbers of magnitude about one, the same ones every time. Zeros would be multiplied
+  // faster.
   std::function<void(void* data, DType dtype, int64_t elements, void* stream)> fill;
-  // The median time, in milliseconds, of what `enqueue` puts on the stream.
+  // Returns the median time, in milliseconds, of the work that `enqueue` puts on the stream.
   std::function<double(const std::function<void()>& enqueue, void* stream)> time;
-  // A number that changes, all but certainly, when any byte does. Overwrites 8 bytes of device memory.
+  // Returns a number that almost certainly changes if any byte changes. Overwrites 8 bytes of device memory.
   std::function<uint64_t(const void* data, std::size_t bytes, void* scratch, void* stream)> fingerprint;
-  // out = bias, rounded; out has the dtype of the product.
+  // Sets out = bias, rounded to the dtype of the product.
   std::function<void(const float* bias, int64_t elements, void* out, DType dtype, void* stream)> round_bias;
 };
 GemmTrials device_trials();
 
 class Cublas {
  public:
-  // The handle belongs to the calling thread's device. `cache` is the file where choices are kept, "" for
-  // none; not `timed`: the library's first proposal is taken, and nothing is kept.
+  // The handle belongs to the calling thread's device. `cache` is the file that keeps choices, "" for none.
+  // If not `timed`, the library's first proposal is used and nothing is kept.
   Cublas(const CublasFunctions& functions, GemmContext context, std::string cache, bool timed,
          GemmTrials trials);
   ~Cublas();
@@ -62,13 +63,13 @@ class Cublas {
   const GemmContext& context() const { return context_; }
   bool timed() const { return timed_; }
   const GemmTrials& trials() const { return trials_; }
-  // Throws what a call that failed means: kDeviceMemory where the library has no memory left, else kInternal.
+  // Throws the Error for a failed call: kDeviceMemory if the library has no memory left, else kInternal.
   void check(cublasStatus_t status, const std::string& doing) const;
 
-  GemmChoices& choices() { return choices_; }  // known: chosen, read from the file, or another rank's
+  GemmChoices& choices() { return choices_; }  // chosen here, read from the file, or another rank's
   GemmCache& cache() { return cache_; }
-  std::map<std::string, GemmAlgorithm>& in_use() { return in_use_; }  // have run here: they stay
-  std::string& warning() { return warning_; }                         // of the cache; "": none
+  std::map<std::string, GemmAlgorithm>& in_use() { return in_use_; }  // have run here: final
+  std::string& warning() { return warning_; }                         // warning of the cache; "": none
 
  private:
   CublasFunctions functions_;

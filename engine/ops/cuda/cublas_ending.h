@@ -1,4 +1,4 @@
-// Products that end with something which a step behind them could do as well: sums of an operand, GELU. Private to this
+// Products with an epilogue that a separate step could also do: sums of an operand, or GELU. Private to this
 // folder.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace recollect::cuda {
 
-inline constexpr GemmAlgorithm kApart{};  // stands for none: product and ending are two steps
+inline constexpr GemmAlgorithm kApart{};  // stands for no algorithm: product and epilogue are two steps
 
 struct Ending {
   struct Written {
@@ -19,14 +19,14 @@ struct Ending {
   };
 
   const GemmShape& shape;
-  const CublasProblem& problem;  // ends with it
+  const CublasProblem& problem;  // includes the epilogue
   const GemmOperands& operands;  // may be overwritten
   std::vector<Written> written;
-  const std::function<void()>& apart;  // enqueues what does the same in two steps
+  const std::function<void()>& apart;  // enqueues the same work in two steps
 };
 
-// The fastest algorithm among those that write the same bits twice, or kApart where none is faster than two steps. What is
-// chosen for `key` stays, as the algorithms of products do.
+// Returns the fastest algorithm among those that write the same bits twice, or kApart if none is faster than
+// two steps. The choice for `key` is kept, like the algorithms of products.
 GemmAlgorithm choose_ending(Cublas& cublas, const std::string& key, const Ending& ending);
 
 }  // namespace recollect::cuda

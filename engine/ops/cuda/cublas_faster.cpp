@@ -1,4 +1,4 @@
-// is_faster beside cuBLASLt's choices, with their trials and their file.
+// is_faster(), which shares the trials and the cache file of cuBLASLt's choices.
 #include "engine/ops/cuda/cublas.h"
 #include "engine/ops/cuda/faster.h"
 #include "engine/ops/cuda/libraries.h"
@@ -7,7 +7,7 @@ namespace recollect::cuda {
 
 namespace {
 
-constexpr GemmAlgorithm kOne{1}, kOther{};  // no algorithms: what stands for them among the choices
+constexpr GemmAlgorithm kOne{1}, kOther{};  // not algorithms: the two answers, stored as choices
 
 GemmAlgorithm timed_choice(Cublas& cublas, const std::string& key, const std::function<void()>& one,
                            const std::function<void()>& other, void* stream) {

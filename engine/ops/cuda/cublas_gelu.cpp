@@ -1,4 +1,5 @@
-// GemmWithGelu on cuBLASLt, whose product then ends with GELU, its sums beside it, or with GELU's derivative.
+// GemmWithGelu on cuBLASLt: a product whose epilogue is GELU, also writing the values before it, or GELU's
+// derivative.
 #include <optional>
 
 #include "engine/ops/cuda/cublas_ending.h"

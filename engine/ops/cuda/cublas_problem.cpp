@@ -30,7 +30,7 @@ cudaDataType_t type_of(DType dtype) {
   }
 }
 
-// On f32 the exact one unless tf32 is asked for; sums are float for every dtype.
+// For f32 the exact type, unless tf32 is requested. Sums are float for every dtype.
 cublasComputeType_t compute_type(const GemmShape& shape, const GemmContext& context) {
   return shape.in == DType::kF32 && context.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
 }
@@ -84,14 +84,14 @@ void CublasProblem::set_operation(cublasLtMatmulDescAttributes_t attribute, cons
                 "describing a product");
 }
 
-// Of the library's second operand, which is a's memory.
+// The epilogue sums the library's second operand, which is a's memory.
 void CublasProblem::write_sums(float* sums) {
   const uint32_t epilogue = CUBLASLT_EPILOGUE_BGRADB;
   set_operation(CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof(epilogue));
   set_operation(CUBLASLT_MATMUL_DESC_BIAS_POINTER, &sums, sizeof(sums));
 }
 
-// Its type is that of out, and its rows are as far apart.
+// `pre` has the dtype of out and the same row stride.
 void CublasProblem::end_with_gelu(void* pre) {
   const uint32_t epilogue = shape_.biased ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_DGELU;
   const int64_t leading = column_major(shape_).out.leading;
@@ -118,14 +118,14 @@ std::vector<GemmAlgorithm> CublasProblem::candidates() const {
     cublas_.check(call.set_preference(made, attribute, &value, sizeof(value)), "asking for algorithms");
   };
   const GemmLayout layouts = column_major(shape_);
-  const std::size_t in = size_of(shape_.in), out = size_of(shape_.out);  // b's elements are as large as a's
+  const std::size_t in = size_of(shape_.in), out = size_of(shape_.out);  // elements of b have the size of a's
   prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{library_workspace_bytes()});
   prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, row_alignment(layouts.first, in));
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, row_alignment(layouts.second, in));
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, row_alignment(layouts.out, out));
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, row_alignment(layouts.out, out));
-  if (shape_.biased) {  // not read here: only how far it is aligned
+  if (shape_.biased) {  // not read here: only its alignment matters
     const void* bias = reinterpret_cast<const void*>(uintptr_t{16});
     set_operation(CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof(bias));
   }

@@ -1,4 +1,4 @@
-// A GemmShape as cuBLASLt's descriptors, made once. Private to this folder.
+// A GemmShape as cuBLASLt descriptors, made once. Private to this folder.
 #pragma once
 
 #include <cublasLt.h>
@@ -11,25 +11,25 @@
 
 namespace recollect::cuda {
 
-// Of one product of a shape; `bias` has the dtype of out, and is null unless the shape is biased.
+// The operands of one product. `bias` has the dtype of out, and is null unless the shape is biased.
 struct GemmOperands {
   const void *a = nullptr, *b = nullptr;
   void* out = nullptr;
   const void* bias = nullptr;
-  void* workspace = nullptr;  // library_workspace_bytes() long
+  void* workspace = nullptr;  // library_workspace_bytes() bytes
   void* stream = nullptr;
   GemmScales scales = {};  // null: 1
 };
 
-// Places in the workspace of a product: a bias, which is added as the dtype of out and rounded to that first, and the library's
-// own.
+// The parts of a product's workspace: the bias, rounded to the dtype of out, in which cuBLASLt adds it, and
+// the library's own workspace.
 class GemmWorkspace {
  public:
   GemmWorkspace(const GemmShape& shape, void* workspace);
 
   void* bias() const { return shape_.biased ? begin_ : nullptr; }
   void* of_library() const { return begin_ + bias_workspace_bytes(shape_); }
-  // The bias as the product reads it; null where there is none.
+  // Returns the bias as the product reads it; null if there is none.
   const void* rounded(const void* bias, Cublas& cublas, void* stream) const;
 
  private:
@@ -37,8 +37,8 @@ class GemmWorkspace {
   std::byte* begin_;
 };
 
-// Whether the library may have products of the shape that end with GELU. Rows of `pre` begin on multiples of 8 numbers, and of 16
-// bytes.
+// Returns true if the library may have products of this shape with a GELU epilogue. Rows of `pre` must begin
+// at multiples of 8 elements and of 16 bytes.
 constexpr bool ends_with_gelu(const GemmShape& shape) {
   return shape.out != DType::kF32 && shape.in == shape.out && shape.n % 8 == 0;
 }
@@ -47,18 +47,20 @@ class CublasProblem {
  public:
   CublasProblem(const GemmShape& shape, Cublas& cublas);
 
-  // The library's proposals, best first by its own estimate. None that adds partial sums in an order that may
-  // change, or rounds them to less than float.
+  // Returns the library's proposals, best first by its own estimate. Algorithms that add partial sums in an
+  // order that may change, or round them below float, are excluded.
   std::vector<GemmAlgorithm> candidates() const;
 
-  // From now on the product also writes the sums of op(a)'s rows, f32 [m]. Of a shape without a bias whose output is f32.
+  // From now on the product also writes the sums of op(a)'s rows, f32 [m]. For a shape without bias and with
+  // f32 output.
   void write_sums(float* sums);
 
-  // From now on the product ends with GELU (gemm_gelu.h): with the values of the sums, which it writes to `pre`, where the shape
-  // has a bias, else with the derivative at `pre`. Of a shape that ends_with_gelu.
+  // From now on the product ends with GELU (gemm_gelu.h). If the shape has a bias, it applies GELU to the
+  // sums, which it also writes to `pre`; otherwise it multiplies by GELU's derivative at `pre`. Only if
+  // ends_with_gelu().
   void end_with_gelu(void* pre);
 
-  // Enqueues the product. Anything but success: this algorithm does not compute this product.
+  // Enqueues the product. Any status except success means that this algorithm does not compute this product.
   cublasStatus_t run(const GemmAlgorithm& algorithm, const GemmOperands& operands, bool accumulate) const;
 
  private:

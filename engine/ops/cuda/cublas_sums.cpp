@@ -1,4 +1,4 @@
-// GemmWithSums on cuBLASLt, whose product then ends with the sums over k of its second operand.
+// GemmWithSums on cuBLASLt: the product's epilogue sums its second operand over k.
 #include <optional>
 
 #include "engine/ops/cuda/cublas_ending.h"

@@ -1,5 +1,5 @@
-// Trying algorithms out on the device: operands that look like a network's, the time of a product, and
-// whether it gives the same bits twice.
+// Tries algorithms on the device: fills operands with numbers like a network's, measures the time of a
+// product, and checks whether it gives the same bits twice.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
@@ -17,7 +17,7 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kBlocks = 1024;
 constexpr int kWarm = 2, kRepetitions = 7;
-constexpr double kShortest = 0.2;  // milliseconds: shorter work is timed several times over at once
+constexpr double kShortest = 0.2;  // milliseconds: shorter work is repeated within one measurement
 constexpr int kMostAtOnce = 64;
 
 constexpr const char* kDoing = "choosing an algorithm";
@@ -44,8 +44,7 @@ __global__ void round_all(const float* from, T* to, int64_t elements) {
   for (int64_t i = first_index(); i < elements; i += index_step()) to[i] = static_cast<T>(from[i]);
 }
 
-// The sum, over 4-byte words, of a function of the word and its place: integers add up to the same in any
-// order.
+// Sums, over all 4-byte words, a function of the word and its index. Integer sums are the same in any order.
 __global__ void add_fingerprint(const uint32_t* words, int64_t count, unsigned long long* sum) {
   unsigned long long mine = 0;
   for (int64_t i = first_index(); i < count; i += index_step())
@@ -53,7 +52,7 @@ __global__ void add_fingerprint(const uint32_t* words, int64_t count, unsigned l
   atomicAdd(sum, mine);
 }
 
-// Calls `kernel` with `data` as the type of `dtype`.
+// Calls `kernel` with `data` as a pointer to the type of `dtype`.
 template <typename Kernel>
 void with_type(DType dtype, void* data, Kernel kernel) {
   if (dtype == DType::kF32)
@@ -100,7 +99,7 @@ uint64_t fingerprint(const void* data, std::size_t bytes, void* scratch, void* n
                                                     static_cast<int64_t>(words), sum);
   check(cudaGetLastError(), kDoing);
   unsigned long long result = 0;
-  uint16_t rest = 0;  // an odd number of 2-byte elements leaves one over
+  uint16_t rest = 0;  // with an odd number of 2-byte elements one is left over
   check(cudaMemcpyAsync(&result, sum, sizeof(result), cudaMemcpyDeviceToHost, stream), kDoing);
   if (bytes % 4 != 0)
     check(cudaMemcpyAsync(&rest, static_cast<const std::byte*>(data) + words * 4, sizeof(rest),

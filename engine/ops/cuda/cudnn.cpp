@@ -6,8 +6,8 @@ namespace recollect::cuda {
 
 namespace {
 
-// As much of cuDNN's C interface as is used here. A build without its headers has no fused attention, but
-// still says which cuDNN a machine has.
+// The part of cuDNN's C interface that is used here. A build without cuDNN's headers has no fused attention,
+// but can still tell which cuDNN a machine has.
 using Create = int(void** handle);
 using Destroy = int(void* handle);
 using GetErrorString = const char*(int status);

@@ -1,5 +1,5 @@
-// cuDNN on one device, for one rank: its handle, and the attention graphs made with it. Nothing of NVIDIA's
-// in here: cudnn-frontend's headers are for cudnn_attention.cpp alone.
+// cuDNN on one device, for one rank: its handle, and the attention graphs made with it. It uses no types of
+// NVIDIA; only cudnn_attention.cpp includes cudnn-frontend's headers.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ namespace recollect::cuda {
 
 class Cudnn {
  public:
-  // For the calling thread's device. Error kConfiguration where there is none that is new enough.
+  // Makes a handle for the calling thread's device. Throws Error kConfiguration if no cuDNN is new enough.
   explicit Cudnn(const SearchPlaces& places);
   ~Cudnn();
   Cudnn(const Cudnn&) = delete;
@@ -23,7 +23,7 @@ class Cudnn {
   std::size_t version() const { return library_.version(); }
   void* handle() const { return handle_; }  // a cudnnHandle_t
 
-  // The graph that computes a problem; equal problems share one.
+  // Returns the graph that computes a problem; equal problems share one.
   std::shared_ptr<AttentionGraph> attention(const AttentionProblem& problem);
 
  private:

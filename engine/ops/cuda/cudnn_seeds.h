@@ -1,5 +1,5 @@
-// What cuDNN draws a dropout mask from, made of the same things as every random word of ours (philox.h), but
-// in its own way: cuDNN numbers the elements of each mask from zero, so each mask needs a seed of its own.
+// Seeds for cuDNN's dropout masks. They depend on the same values as our own random words (philox.h), in
+// another way: cuDNN numbers the elements of each mask from zero, so each mask needs its own seed.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@ namespace recollect::cuda {
 
 struct AttentionSite {
   int64_t layer = 0, site = 0;
-  int64_t first_head = 0;  // of this rank: ranks draw different masks
+  int64_t first_head = 0;  // of this rank, so that ranks draw different masks
 };
 
-// Differs, all but certainly, wherever the run's seed, step or samples, the op, its heads or its chunk
-// differ.
+// Returns a seed that almost certainly differs if the run's seed, step or samples, the op, its heads or its
+// chunk differ.
 RECOLLECT_HOST_DEVICE inline uint64_t attention_seed(const RunState& state, const AttentionSite& site,
                                                      int64_t chunk) {
   uint64_t hash = 0x9E3779B97F4A7C15u;
@@ -31,11 +31,11 @@ RECOLLECT_HOST_DEVICE inline uint64_t attention_seed(const RunState& state, cons
   mix(static_cast<uint64_t>(site.site));
   mix(static_cast<uint64_t>(site.first_head));
   mix(static_cast<uint64_t>(chunk));
-  return hash >> 1;  // cuDNN's is signed
+  return hash >> 1;  // cuDNN's seed is signed
 }
 
-// Enqueues: out[2 * i] = the seed of chunk i, out[2 * i + 1] = 0, its offset. `state` and `out` are the
-// device's.
+// Enqueues: out[2 * i] = the seed of chunk i, out[2 * i + 1] = its offset, 0. `state` and `out` are device
+// memory.
 void write_attention_seeds(const RunState* state, const AttentionSite& site, int64_t chunks, int64_t* out,
                            void* stream);
 

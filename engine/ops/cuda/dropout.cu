@@ -1,5 +1,5 @@
-// Dropout, alone and with the bias before it and the residual after it, and the gradients: one pass over
-// memory each.
+// Dropout, alone and with a bias before it and a residual after it, and the gradients: one pass over memory
+// each.
 #include "engine/ops/cuda/columns.h"
 #include "engine/ops/cuda/dropout_mask.h"
 #include "engine/ops/cuda/row_kernel.h"
@@ -13,7 +13,8 @@ constexpr int kThreads = 256;
 
 __device__ int64_t thread_index() { return blockIdx.x * int64_t{kThreads} + threadIdx.x; }
 
-// For rows of whole groups of 64 elements: a thread takes those of N Philox blocks.
+// For rows of whole groups of 64 elements: a thread handles the elements of N Philox blocks, four runs of N
+// that are 16 apart.
 template <typename A>
 __global__ void __launch_bounds__(kThreads)
     drop_groups(const A* x, A* y, int64_t groups, int64_t width, DropoutSite site, ElementNumbers numbers,
@@ -88,7 +89,7 @@ struct Drop {
   int64_t width;
 };
 
-// Which of a thread's elements of a row are kept.
+// Tells which of a thread's elements in a row are kept.
 template <typename C>
 class RowMask {
  public:
@@ -97,7 +98,7 @@ class RowMask {
 
   __device__ float multiplier(bool kept) const { return mask_.multiplier(kept); }
 
-  // Bit pack * N + i for element i of the pack.
+  // Returns bit pack * N + i for element i of the pack.
   __device__ uint32_t kept(int64_t row, int64_t unit) const {
     if (!mask_.active()) return ~0u;
     const uint64_t at = numbers_.of_row(state_, row) * width_ + C::column(unit, 0);
@@ -120,11 +121,12 @@ class RowMask {
  private:
   DropoutMask mask_;
   TokenNumbers numbers_;
-  RunState state_;  // in registers, as far as it is used
+  RunState state_;  // the parts in use stay in registers
   int64_t width_;
 };
 
-// Where the model has no dropout. What draws numbers costs registers, and with them blocks, also where it is not called.
+// Used if the model has no dropout. Code that draws random numbers needs registers, and so reduces occupancy,
+// even if it is not called.
 template <typename C>
 struct NoMask {
   __device__ explicit NoMask(const Drop&) {}
