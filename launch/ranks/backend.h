@@ -1,5 +1,5 @@
-// What a rank runs on, of what its configuration asks for: a device, the libraries of its kernels, and the
-// communicator that reaches the memory of the ranks' devices.
+// The backend of a rank, as its configuration selects it: a device, the libraries of its kernels, and the
+// communicator that can access the memory of the ranks' devices.
 #pragma once
 
 #include <functional>
@@ -14,17 +14,17 @@ namespace recollect {
 
 class Backend {
  public:
-  // Collective over `world`, which must outlive it. Error kConfiguration where the backend, or a device of
-  // it, is missing.
+  // Collective over `world`, which must outlive this object. Throws kConfiguration if the backend, or a
+  // device for it, is missing.
   Backend(const Config& config, Communicator& world);
   ~Backend();
 
   Device& device() const { return *device_; }
-  const RegisterKernels& kernels() const { return kernels_; }  // this must outlive them
-  Communicator* world() const { return world_.get(); }         // null where `world` itself reaches the values
+  const RegisterKernels& kernels() const { return kernels_; }  // valid as long as this object
+  Communicator* world() const { return world_.get(); }         // null if the ranks' own `world` suffices
 
-  // Collective. Runs `prepare`, which times and chooses algorithms, so that all ranks choose what the first
-  // one does: they would not agree to the last bit otherwise.
+  // Collective. Runs `prepare`, which times algorithms and chooses among them, and makes all ranks use the
+  // choices of the first rank. Other choices would give other last bits.
   void choose_alike(Communicator& world, const std::function<void()>& prepare) const;
 
  private:

@@ -22,11 +22,11 @@ namespace {
 
 static_assert(kMostCores == CPU_SETSIZE);
 
-constexpr double kRounding = 1e-6;  // of thirds that are added up to a core
+constexpr double kRounding = 1e-6;  // error of a sum of fractions of a core
 
 uint64_t text_digest(const std::string& text) { return std::hash<std::string>()(text); }
 
-// Names alone may be "localhost" everywhere.
+// The boot id tells nodes apart whose host names are equal, such as "localhost".
 std::string name_of_node(const SystemFiles& files) {
   return host_name() + files.read("/proc/sys/kernel/random/boot_id").value_or("");
 }
@@ -36,7 +36,7 @@ std::string name_of_node(const SystemFiles& files) {
 std::bitset<kMostCores> allowed_cores() {
   std::bitset<kMostCores> cores;
   cpu_set_t allowed;
-  const bool known = sched_getaffinity(0, sizeof allowed, &allowed) == 0;  // not of a node that has more
+  const bool known = sched_getaffinity(0, sizeof allowed, &allowed) == 0;  // fails on a node with more cores
   const auto online = static_cast<std::size_t>(sysconf(_SC_NPROCESSORS_ONLN));
   for (std::size_t core = 0; core < kMostCores; ++core)
     cores[core] = known ? CPU_ISSET(core, &allowed) != 0 : core < online;
@@ -92,11 +92,11 @@ bool is_bound_by_default(const EnvironmentLookup& lookup) {
                       [&](const char* name) { return lookup(name); });
 }
 
-// A script, or Python, may stand in between.
+// Looks at all ancestors, because a script or Python may be between the launcher and this process.
 std::optional<int> find_open_mpi(const SystemFiles& files, int process) {
   while (process > 0) {
     const std::string text = files.read(fmt::format("/proc/{}/stat", process)).value_or("");
-    const std::size_t open = text.find('('), close = text.rfind(')');  // of "PROCESS (NAME) STATE PARENT ..."
+    const std::size_t open = text.find('('), close = text.rfind(')');  // "PROCESS (NAME) STATE PARENT ..."
     if (open == std::string::npos || close == std::string::npos) return std::nullopt;
     const std::string name = text.substr(open + 1, close - open - 1);
     for (const char* launcher : {"mpirun", "mpiexec", "orterun", "orted"})

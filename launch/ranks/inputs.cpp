@@ -20,7 +20,7 @@ namespace recollect {
 
 namespace {
 
-constexpr uint64_t kMostOfFiles = 256 << 20, kMostOfFile = 16 << 20;  // bytes that are read
+constexpr uint64_t kMostOfFiles = 256 << 20, kMostOfFile = 16 << 20;  // most bytes to read
 
 std::vector<std::string> files_of_model(const std::string& folder) {
   std::vector<std::string> files;
@@ -38,7 +38,7 @@ std::vector<std::string> files_of(DataFormat format, const std::vector<std::stri
   return files_of_data(format, paths);
 }
 
-// Of each.
+// Bytes to read of each file.
 uint64_t digested_bytes(const std::vector<std::string>& files) {
   return std::min(kMostOfFile, kMostOfFiles / std::max<std::size_t>(1, files.size()));
 }

@@ -1,5 +1,5 @@
-// Ranks that read other files, or run other code, train on without any sign of it: what each has is compared
-// before the first step.
+// Compares the input files and the code of all ranks before the first step. Ranks with different files or
+// different code would train without any visible error.
 #pragma once
 
 #include <map>
@@ -11,20 +11,20 @@
 
 namespace recollect {
 
-// Every file that a run of this configuration starts from.
+// All files that a run of this configuration reads at its start.
 std::vector<std::string> files_read(const Config& config);
 
-// Error kInput where files that keys name, of data to train on or to evaluate with or of a tokenizer, are not there; all of
-// them, at the places of the keys, or of the entries of a list.
+// Throws kInput if files of the training data, the evaluation data or a tokenizer do not exist. The error
+// lists all of them, each with the place of its key or list entry in the configuration.
 void check_data_files(const Config& config);
 
-// Of the data to train on, its tokenizer and the model that adapters are of, by key, what the files hold in a word. It is
-// another where they hold something else, wherever they are.
+// A digest of the file contents by key, for the training data, its tokenizer, and the base model of adapters.
+// It depends on the contents of the files, not on their location.
 std::map<std::string, std::string> contents_of_inputs(const Config& config);
 
-// Collective. Error kRanksDisagree on every rank, naming files and ranks, where the ranks have different
-// weights to start from, different data to train on or to evaluate with, or different code. Large files are
-// compared by samples (engine/io/file_digest.h).
+// Collective. Throws kRanksDisagree on every rank if ranks have different initial weights, training data,
+// evaluation data or code; the error names the files and the ranks. Large files are compared by samples
+// (engine/io/file_digest.h).
 void check_inputs_agree(const Config& config, Communicator& world);
 
 }  // namespace recollect

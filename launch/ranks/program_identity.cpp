@@ -16,7 +16,8 @@ namespace recollect {
 
 namespace {
 
-// Of code that is mapped; a sample, since every change of a compiler or of its options moves most of it.
+// A hash of samples of the mapped code. Samples suffice, because a change of the compiler or its options
+// changes most of the code.
 uint64_t hash_sample(const char* code, std::size_t size) {
   constexpr std::size_t kBlock = 4 << 10, kBlocks = 256;
   std::vector<uint64_t> hashes;
@@ -38,7 +39,7 @@ std::string identity_of(const dl_phdr_info& module) {
   return text;
 }
 
-// By which libm chooses among its variants, whatever this program was compiled for.
+// libm chooses among its variants by this at run time, independent of the flags of this build.
 bool has_fused_multiply_add() {
 #if defined(__x86_64__)
   return __builtin_cpu_supports("fma");
@@ -51,7 +52,7 @@ int add_module(dl_phdr_info* module, std::size_t, void* to) {
   auto& identity = *static_cast<std::map<std::string, std::string>*>(to);
   const std::string_view path = module->dlpi_name;
   const std::string name(path.substr(path.rfind('/') + 1));
-  if (identity.empty()) identity["program"] = identity_of(*module);  // it is the first
+  if (identity.empty()) identity["program"] = identity_of(*module);  // the first module is the program
   if (name.starts_with("libm.")) identity[name] = identity_of(*module);
   return 0;
 }

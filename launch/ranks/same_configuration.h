@@ -1,4 +1,4 @@
-// All ranks of a run must have the same configuration; each has read it for itself.
+// Checks that all ranks of a run have the same configuration. Each rank has read its own copy.
 #pragma once
 
 #include "comm/communicator.h"
@@ -6,8 +6,8 @@
 
 namespace recollect {
 
-// Collective. Error kRanksDisagree on every rank where any key differs on any rank, naming the keys, their
-// values and the ranks that have them. No key may differ.
+// Collective. Throws kRanksDisagree on every rank if any key differs on any rank; the error names the keys,
+// their values and the ranks that have them. No key may differ.
 void check_ranks_agree(const Config& config, Communicator& communicator);
 
 }  // namespace recollect

@@ -31,13 +31,13 @@ constexpr int kMostThreadsOfCore = 16;
 
 int share_of_process(int ranks_on_node) { return std::max(1, usable_cores() / std::max(1, ranks_on_node)); }
 
-// Kernels divide their work, and the plan sizes their workspace, by this count: it must be one that OpenMP
-// keeps.
+// Kernels divide their work by this number of threads, and the plan sizes their workspaces by it. It must not
+// be more than OpenMP's limit.
 int threads_for(const Config& config, int cores, int64_t most) {
   return static_cast<int>(std::min(config.device.threads > 0 ? config.device.threads : cores, most));
 }
 
-// What this rank takes as long as nothing is known of the others' cores.
+// Sets the number of threads of this rank before the ranks have exchanged their cores.
 void claim_cores(const Config& config, int ranks_on_node) {
   const int cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
   const int threads = threads_per_rank(config, ranks_on_node);
@@ -56,7 +56,7 @@ std::chrono::milliseconds timeout(const Config& config) {
   return std::chrono::seconds(config.parallelism.timeout_seconds);
 }
 
-// Whether a rank failed only because another one did, or leaves it to another one to say why.
+// Whether a rank failed only because another rank failed, or another rank reports the same error.
 bool is_echo(const std::exception_ptr& failure) {
   try {
     std::rethrow_exception(failure);
@@ -69,8 +69,9 @@ bool is_echo(const std::exception_ptr& failure) {
   }
 }
 
-// Rank threads of one process. The first to fail aborts its communicator, which ends the others; what they
-// then say of a lost peer is not the news. None begins before all are there.
+// Runs the ranks as threads of this process. The first rank to fail aborts its communicator, which ends the
+// others; their errors about a lost peer do not replace the first error. No rank begins before all threads
+// exist.
 void run_threads(const Config& config, int size, const std::function<void(Communicator&)>& body) {
   LocalGroup group(size, timeout(config));
   std::mutex mutex;
@@ -114,7 +115,7 @@ std::string launcher_hint(int64_t ranks) {
 CommunicatorKind choose_communicator(const Config& config, const RankEnvironment& who) {
   if (config.parallelism.communicator != CommunicatorKind::kAuto) return config.parallelism.communicator;
   if (who.by_mpi) return CommunicatorKind::kMpi;
-  // As PyTorch's env:// has it: four variables, none of which says whose node this is.
+  // PyTorch's env:// has four variables, and none of them says which ranks share a node.
   const bool has_place = std::getenv("MASTER_ADDR") && std::getenv("MASTER_PORT");
   if (who.run_id.empty() && has_place) return CommunicatorKind::kTcp;
   return who.local_size == who.size ? CommunicatorKind::kLocal : CommunicatorKind::kTcp;
@@ -162,7 +163,8 @@ std::unique_ptr<Communicator> join_by(CommunicatorKind kind, const Config& confi
   return world;
 }
 
-// Ranks of different communicators look for each other at different places: each can only say where it has looked.
+// Ranks with different communicators wait for each other in different places. So each rank can only report
+// where it waited.
 std::unique_ptr<Communicator> join_world(const Config& config, const RankEnvironment& who,
                                          std::unique_ptr<MpiEnvironment>& mpi) {
   const CommunicatorKind kind = choose_communicator(config, who);
