@@ -21,11 +21,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// A rank that lost a peer may be seen to end before that peer is.
+// The end of a rank that lost a peer may be seen before the end of that peer.
 constexpr auto kTimeForTheCause = 3s;
-// What a rank started may have something to say after the rank's end.
+// Processes that a rank started may still print after the rank's end.
 constexpr auto kLastWords = 2s;
-// What is left for a rank of ours to do behind a failure.
+// The time that a rank of Recollect needs to end after a failure.
 constexpr std::chrono::milliseconds kToLeave = 500ms;
 
 struct Pipe {
@@ -43,8 +43,8 @@ Pipe make_pipe() {
   return {Descriptor(ends[0]), Descriptor(ends[1])};
 }
 
-// A rank of ours lets SIGUSR1 and SIGUSR2 wait until it knows them; any other program expects what it would find by
-// itself.
+// A rank of Recollect starts with SIGUSR1 and SIGUSR2 blocked until it can handle them. Any other program
+// gets the mask that it would have without the launcher.
 sigset_t blocked_in(const Run& run) {
   sigset_t blocked = run.signals.blocked_before();
   if (run.program.ours)
@@ -85,7 +85,7 @@ Outcome Attempt::carry_out() {
   for (int rank = 0; rank < run_.options.ranks; ++rank) start(rank, place);
   while (goes_on()) {
     wait();
-    reap();  // before signals: who has ended by now was not asked to
+    reap();  // before the signals, so that ranks that have ended by now count as not asked
     for (const int signal : run_.signals.take()) obey(signal);
     if (tell_at_ && Clock::now() >= *tell_at_)
       tell_groups(SIGTERM, run_.program.ours ? std::min(kToLeave, run_.options.grace) : run_.options.grace);
@@ -133,7 +133,7 @@ void Attempt::reap() {
   int status = 0;
   for (pid_t pid; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
     const auto rank = std::find_if(ranks_.begin(), ranks_.end(), [&](const Rank& r) { return r.pid == pid; });
-    if (rank == ranks_.end()) continue;  // an orphan
+    if (rank == ranks_.end()) continue;  // an adopted orphan
     rank->pid = 0;
     ends_.push_back({.rank = static_cast<int>(rank - ranks_.begin()),
                      .pid = pid,
@@ -143,7 +143,7 @@ void Attempt::reap() {
     if (ends_.size() == ranks_.size()) last_words_until_ = Clock::now() + kLastWords;
     const int code = ends_.back().status();
     if (code == 0 || asked_) continue;
-    // Peers of a rank that was preempted are saving too, and must not be disturbed.
+    // The peers of a preempted rank are saving too and must not be disturbed.
     std::chrono::milliseconds patience = 0ms;
     if (code == static_cast<int>(ExitCode::kPreempted)) patience = run_.options.grace;
     if (code == static_cast<int>(ExitCode::kPeerLost) && !is_somebody_stopped()) patience = kTimeForTheCause;
@@ -151,7 +151,7 @@ void Attempt::reap() {
   }
 }
 
-// What end_all() kills has not ended by itself.
+// Ranks that end_all() will kill get an end by SIGKILL on request.
 void Attempt::note_the_deaf() {
   reap();
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
@@ -183,7 +183,7 @@ void Attempt::obey(int signal) {
   tell_groups(signal, run_.options.grace);
 }
 
-// Who is stopped hears of it when it goes on.
+// SIGCONT lets a stopped process receive the signal.
 void Attempt::tell_groups(int signal, std::chrono::milliseconds grace) {
   asked_ = true;
   tell_at_.reset();
@@ -193,13 +193,13 @@ void Attempt::tell_groups(int signal, std::chrono::milliseconds grace) {
   make_earlier(kill_at_, Clock::now() + grace);
 }
 
-// Then it is for that rank that the others have waited, and it will not end by itself.
+// If a rank is stopped, the others have lost that one, and it will not end by itself.
 bool Attempt::is_somebody_stopped() const {
   return std::any_of(ranks_.begin(), ranks_.end(),
                      [](const Rank& rank) { return rank.pid != 0 && is_stopped(rank.pid); });
 }
 
-// Nobody writes any more: what has not been read lies in the pipes.
+// All writers have ended: the pipes hold everything that has not been read.
 void Attempt::read_the_rest() {
   for (Rank& rank : ranks_)
     for (Relay* relay : {&rank.output, &rank.errors})
@@ -222,7 +222,8 @@ Outcome Attempt::judge() {
             fmt::format("rank {} ended with {}", root->rank, root->text())};
   }
   if (!interrupted) return {};
-  // Ranks that end in their own way when they are asked to have the word.
+  // After an interruption, ranks that ended with an exit code of their own decide the status; ranks that died
+  // by the signal do not count.
   for (RankEnd& end : ends_) end.asked = end.by_signal();
   root = root_cause(ends_);
   const bool all_done =

@@ -1,5 +1,5 @@
-// One start of all ranks, watched until none is left: not one of their processes outlives this object. The
-// ranks are ended together: when one fails the others are told to end (SIGTERM), and killed if they do not.
+// One start of all ranks of `recollect run`, from start to end. No process of the ranks outlives this object.
+// The ranks end together: if one fails, the others get SIGTERM, and SIGKILL if they do not end.
 #pragma once
 
 #include <optional>
@@ -12,23 +12,23 @@
 
 namespace recollect::launcher {
 
-// What all attempts of a run share.
+// The data that all attempts of a run share.
 struct Run {
   RunOptions options;
   Program program;
   RunIdentity identity;
-  std::string log_folder;     // empty where nothing is kept
-  std::vector<pid_t> spared;  // children that are not the ranks'
+  std::string log_folder;     // empty if no files are kept
+  std::vector<pid_t> spared;  // children that are not ranks
   Signals& signals;
   Console& console;
   const Guard& guard;
 };
 
 struct Outcome {
-  int status = 0;            // for the launcher to exit with
-  bool failed = false;       // another attempt may do better
-  bool interrupted = false;  // and is not wanted
-  std::string why = {};      // it failed: "rank 3 ended with exit code 7"
+  int status = 0;            // the launcher's exit code
+  bool failed = false;       // another attempt may succeed
+  bool interrupted = false;  // the user does not want another attempt
+  std::string why = {};      // reason of the failure: "rank 3 ended with exit code 7"
 };
 
 class Attempt {
@@ -62,11 +62,11 @@ class Attempt {
   Run& run_;
   const int number_;
   std::vector<Rank> ranks_;
-  std::vector<RankEnd> ends_;  // as they were seen
+  std::vector<RankEnd> ends_;  // in the order in which they were seen
   int interrupted_by_ = 0;     // the first signal that asked for the end
-  bool asked_ = false;         // the ranks were told to end
-  bool preempted_ = false;     // SIGUSR1 came to the launcher, and so it is the run's
-  bool int_came_ = false;      // SIGINT, once
+  bool asked_ = false;         // the ranks have been told to end
+  bool preempted_ = false;     // the launcher got SIGUSR1: the whole run is preempted
+  bool int_came_ = false;      // the first SIGINT has come
   std::optional<Clock::time_point> tell_at_, kill_at_, last_words_until_;
 };
 

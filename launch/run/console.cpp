@@ -18,8 +18,8 @@ namespace {
 
 constexpr std::size_t kFull = 4 << 20;
 
-// The same file as another opening of it, which alone does not block: the flags of the one we were given are
-// shared with whoever gave it.
+// Opens the file of a descriptor a second time, without blocking. Setting O_NONBLOCK on the descriptor itself
+// would change it for the parent process too, because they share its flags.
 Descriptor own_opening(int descriptor) {
   struct stat status {};
   const bool may_block =
@@ -37,7 +37,7 @@ bool is_ready(int descriptor) {
   return ::poll(&entry, 1, 0) == 1;
 }
 
-// What stood in the row before, and was longer.
+// Adds to each line the sequence that erases the rest of a longer line (the progress bar) in the same row.
 void erase_behind_lines(std::string& text) {
   for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', end + 1)) {
     const std::size_t at = end > 0 && text[end - 1] == '\r' ? end - 1 : end;
@@ -71,7 +71,7 @@ void Console::write_some() {
     Descriptor& out = outputs_[static_cast<int>(piece.stream)];
     if (out) {
       if (!is_ready(out.get())) return;
-      // Where our own opening was refused: a pipe that is ready takes this much without blocking.
+      // If the second opening was refused: a pipe that is ready takes this much without blocking.
       const std::size_t size = std::min<std::size_t>(piece.text.size() - written_, PIPE_BUF);
       const ssize_t done = ::write(out.get(), piece.text.data() + written_, size);
       if (done < 0 && (errno == EAGAIN || errno == EINTR)) return;

@@ -1,7 +1,7 @@
-// What the launcher says and passes on, on its own two streams: whole lines, in the order in which they came.
-// Writing never blocks; who reads slowly makes the ranks wait, and never the launcher. Where nobody reads any
-// more the rest is dropped: training is worth more than its log. On a terminal a line takes the place of a progress bar, which
-// the one who draws it leaves with the cursor where it begins.
+// The launcher's stdout and stderr. It prints whole lines, in the order in which they came. Writing never
+// blocks: a slow reader makes the ranks wait, but not the launcher. If the reader has gone, further output is
+// dropped, because training matters more than its log. On a terminal a line overwrites the progress bar,
+// whose drawer leaves the cursor at the begin of the bar.
 #pragma once
 
 #include <deque>
@@ -20,10 +20,10 @@ class Console {
   // A message of the launcher's own.
   void say(const std::string& text);
 
-  // The descriptor whose readiness write_some() waits for; -1 where all is written.
+  // The descriptor to poll before write_some(); -1 if everything is written.
   int waits_for() const;
   void write_some();
-  bool is_full() const;  // until some is written, nothing more should be read from the ranks
+  bool is_full() const;  // then do not read from the ranks until some is written
 
  private:
   struct Piece {
@@ -32,10 +32,10 @@ class Console {
   };
   const Descriptor& output(Stream stream) const { return outputs_[static_cast<int>(stream)]; }
 
-  Descriptor outputs_[2];  // by Stream; likewise below
+  Descriptor outputs_[2];  // by Stream, like may_draw_
   bool may_draw_[2];
   std::deque<Piece> waiting_;
-  std::size_t written_ = 0;  // of the first piece
+  std::size_t written_ = 0;  // bytes of the first piece
   std::size_t bytes_ = 0;
 };
 

@@ -17,10 +17,11 @@ namespace recollect::launcher {
 
 namespace {
 
-// After a restart the port that the user named may still be busy with connections that wind up.
+// After a restart the user's port may still be busy with closing connections.
 constexpr std::chrono::milliseconds kPortPatience{2000};
 
-// Of a training: on the terminal that the first rank's words reach, and no file.
+// Whether a training may draw a progress bar: only rank 0, if its stdout goes to the launcher's terminal and
+// not to a file.
 bool may_draw_bar(const RunOptions& options, int rank) {
   constexpr int kOut = static_cast<int>(Stream::kOut);
   return rank == 0 && options.output[0].shown[kOut] && !options.output[0].kept[kOut] &&
@@ -57,7 +58,7 @@ Words environment_of_rank(const RunOptions& options, const RunIdentity& identity
     const std::size_t equals = std::min(text.find('='), text.size());
     variables[text.substr(0, equals)] = text.substr(std::min(equals + 1, text.size()));
   }
-  // What somebody else said in our own dialect would contradict what follows.
+  // Variables of Recollect from an outer launcher would contradict the ones that follow.
   for (const char* name : {"RECOLLECT_RANK", "RECOLLECT_WORLD_SIZE", "RECOLLECT_LOCAL_RANK",
                            "RECOLLECT_LOCAL_SIZE", "RECOLLECT_STORE", "RECOLLECT_STORE_TOKEN", kBarBeside})
     variables.erase(name);
@@ -72,7 +73,7 @@ Words environment_of_rank(const RunOptions& options, const RunIdentity& identity
   variables["TORCHELASTIC_RESTART_COUNT"] = std::to_string(attempt);
   variables["TORCHELASTIC_MAX_RESTARTS"] = std::to_string(options.max_restarts);
   variables["TORCHELASTIC_RUN_ID"] = options.run_id;
-  variables["TORCHELASTIC_USE_AGENT_STORE"] = "False";  // PyTorch's rank 0 serves its store itself
+  variables["TORCHELASTIC_USE_AGENT_STORE"] = "False";  // PyTorch's rank 0 hosts its own store
   variables["RECOLLECT_RUN_ID"] = variables["RECOLLECT_LAUNCH"] = identity.run_id;
   if (place.has_store()) variables["RECOLLECT_STORE"] = "launcher";
   if (place.has_store() && may_draw_bar(options, rank))

@@ -1,4 +1,4 @@
-// What the ranks of a run learn from their environment: torchrun's variables, and ours.
+// The environment variables of the ranks of a run: torchrun's and Recollect's.
 #pragma once
 
 #include <memory>
@@ -9,14 +9,14 @@
 
 namespace recollect::launcher {
 
-// What all attempts of a run have in common.
+// The identity of a run, the same for all attempts.
 struct RunIdentity {
-  std::string run_id;  // RECOLLECT_RUN_ID: of no other run on this machine
+  std::string run_id;  // RECOLLECT_RUN_ID, unique on this machine
   std::string token, token_file;
 };
 
-// Where the ranks of one attempt meet. Ranks of ours find a store there that the launcher hosts. For any
-// other program the port is free: its rank 0 will want to listen there.
+// The port at which the ranks of one attempt meet. For ranks of Recollect the launcher hosts a store there.
+// For any other program the port stays free, because its rank 0 will listen there.
 class MeetingPoint {
  public:
   MeetingPoint(const RunOptions& options, const RunIdentity& identity, bool for_ours);
@@ -29,11 +29,11 @@ class MeetingPoint {
   int port_;
 };
 
-// OMP_NUM_THREADS for each rank: an equal share of the cores. 0 where the user's value stands, or where one
-// rank has all of them.
+// OMP_NUM_THREADS for each rank: an equal share of the cores. 0 means that it is not set, because the user
+// has set it or there is only one rank.
 int omp_threads_to_set(const RunOptions& options);
 
-// The launcher's own environment with the variables of that rank, as NAME=VALUE.
+// The launcher's environment with the variables of `rank`, as NAME=VALUE.
 Words environment_of_rank(const RunOptions& options, const RunIdentity& identity, int attempt,
                           const MeetingPoint& place, int rank);
 

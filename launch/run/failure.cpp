@@ -24,13 +24,14 @@ std::string time_text(std::chrono::system_clock::time_point time) {
                      milliseconds.count());
 }
 
-// A rank that lost the cause of all may be seen to end before it.
+// When `end` was seen, relative to the root cause. A rank that lost the root cause as a peer may be seen to
+// end before it.
 std::string seen(const RankEnd& end, const RankEnd& root) {
   return end.time < root.time ? duration_text(root.time - end.time) + " earlier"
                               : duration_text(end.time - root.time) + " later";
 }
 
-// Of the others' ends those that the launcher had asked for, or the rest.
+// A list of the other ranks that failed: those that the launcher told to end (`asked`), or the rest.
 std::string list_others(const RankEnd& root, std::span<const RankEnd> ends, bool asked) {
   std::string others;
   int more = 0;

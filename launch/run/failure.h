@@ -1,4 +1,4 @@
-// How ranks ended, which end was the cause of the others, and what to tell about it.
+// How ranks ended, which end caused the others, and the text of the failure report.
 #pragma once
 
 #include <sys/types.h>
@@ -24,12 +24,13 @@ struct RankEnd {
   std::string text() const;  // "exit code 7", "SIGKILL (signal 9)"
 };
 
-// Of those that failed with nobody asking: the first that did not merely lose a peer (exit code 9), else the
-// first. `ends` are in the order in which they were seen; null where none failed.
+// The root cause among the ranks that failed without being told to end: the first that did not only lose a
+// peer (exit code 9), or else the first. Null if none failed. `ends` are in the order in which they were
+// seen.
 const RankEnd* root_cause(std::span<const RankEnd> ends);
 
-// The cause, with the last lines it wrote where nobody has seen them, then the others that failed, by themselves or when
-// they were told to end.
+// The failure report: the root cause, with its last lines on stderr if they were not shown, then the other
+// ranks that failed, by themselves or after they were told to end.
 std::string failure_box(const RankEnd& root, std::span<const RankEnd> ends, const Relay& output,
                         const Relay& errors);
 

@@ -22,7 +22,7 @@ bool is_file(const std::string& path) {
 
 bool can_run(const std::string& path) { return is_file(path) && ::access(path.c_str(), X_OK) == 0; }
 
-// This binary, also when another one lies in its place by now.
+// The path of this binary; works even if the file was replaced since the start.
 std::string own_path() {
   std::error_code none;
   const std::string path = std::filesystem::read_symlink("/proc/self/exe", none).string();

@@ -1,4 +1,4 @@
-// What every rank runs, found before the first of them is started.
+// Finds the program that every rank runs, before the first rank is started.
 #pragma once
 
 #include <string>
@@ -11,12 +11,12 @@ namespace recollect::launcher {
 struct Program {
   std::string path;
   Words words;        // argv
-  bool ours = false;  // this very binary
+  bool ours = false;  // this binary itself
 };
 
-// `words` begin with one of our own `commands` (then it is this very binary), with a Python script (then, unless
-// `with_python` is false, it is python3 -u, or what PYTHON_EXEC names), or with a program as a shell would
-// find it. Error kConfiguration where there is none.
+// `words` begin with one of Recollect's `commands`, which this binary runs; or with a Python script, which
+// `python3 -u` runs (or the program in PYTHON_EXEC) unless `with_python` is false; or with a program, which
+// is searched as a shell does. Throws kConfiguration if there is no such program.
 Program find_program(const Words& words, const std::vector<std::string>& commands, bool with_python);
 
 }  // namespace recollect::launcher

@@ -17,10 +17,10 @@ namespace recollect::launcher {
 namespace {
 
 [[noreturn]] void keep_guard(int from_launcher, const std::vector<std::string>& files) {
-  ::setsid();  // out of reach of the terminal's signals; others the launcher has blocked
+  ::setsid();  // the terminal's signals do not reach it; the launcher has blocked the others
   ::prctl(PR_SET_NAME, "recollect-guard");
   ::dup2(from_launcher, STDIN_FILENO);
-  ::close_range(1, ~0u, 0);  // nobody shall wait for the end of a stream that only the guard holds
+  ::close_range(1, ~0u, 0);  // so that the guard does not keep a stream open that others read
   std::vector<pid_t> groups;
   pid_t group = 0;
   while (true) {
@@ -52,7 +52,7 @@ Guard::Guard(const std::vector<std::string>& files) {
 }
 
 Guard::~Guard() {
-  if (::waitpid(pid_, nullptr, WNOHANG) != 0) return;  // it has ended, and its number may be another's
+  if (::waitpid(pid_, nullptr, WNOHANG) != 0) return;  // it has ended; another process may have its number
   ::kill(pid_, SIGKILL);
   ::waitpid(pid_, nullptr, 0);
 }

@@ -1,6 +1,6 @@
-// A small process beside the launcher that ends what the launcher started if the launcher cannot: it waits
-// for its death, and then kills the ranks' groups, so also what a rank had started itself, and removes what a
-// run leaves behind. An orderly end of the launcher ends the guard first.
+// A small process beside the launcher that cleans up if the launcher dies. It waits for that death, then
+// kills the process groups of the ranks, with everything that the ranks started in them, and removes
+// temporary files of the run. On an orderly end the launcher ends the guard first.
 #pragma once
 
 #include <sys/types.h>
@@ -14,16 +14,16 @@ namespace recollect::launcher {
 
 class Guard {
  public:
-  // Removes `files` in this order; a folder must be empty by then. To be made while the process has one
-  // thread.
+  // After the launcher's death the guard removes `files` in this order; a folder must be empty by then.
+  // Construct it while the process has one thread.
   explicit Guard(const std::vector<std::string>& files);
   ~Guard();
   Guard(const Guard&) = delete;
   Guard& operator=(const Guard&) = delete;
 
   pid_t pid() const { return pid_; }
-  // Where a process that has become a group's leader writes its number, before it starts others: the guard kills the group
-  // too, also where the launcher dies in that moment.
+  // A new process group leader writes its process id to this descriptor before it starts other processes.
+  // From then on the guard kills this group too, even if the launcher dies at that moment.
   int descriptor() const { return to_guard_.get(); }
   void forget_all() const;
 

@@ -26,7 +26,7 @@ constexpr double kMaxSeconds = 1e6;
   throw Error(ExitCode::kConfiguration, what, hint);
 }
 
-// The flags as they are written; what they say in full is read by read_run_options().
+// The flags as text; read_run_options() parses their values.
 struct Flags {
   bool standalone = false, no_python = false, help = false;
   std::string ranks = "1", nodes = "1", log_dir, redirects, tee, filter, run_id, master_addr;
@@ -58,13 +58,13 @@ OptionTable Flags::description() {
   return all;
 }
 
-// How other launchers are told how many ranks to start.
+// Whether other launchers use this flag for the number of ranks.
 bool counts_ranks(std::string_view flag) {
   constexpr std::string_view kFlags[] = {"-n", "--ntasks", "--num-processes", "--num-gpus", "--gpus"};
   return std::find(std::begin(kFlags), std::end(kFlags), flag) != std::end(kFlags);
 }
 
-// `value`: the word behind the flag.
+// `value` is the word after the flag.
 [[noreturn]] void refuse_flag(const std::string& flag, const std::string& value, const OptionTable& known) {
   if (counts_ranks(flag))
     refuse("unknown flag " + flag, fmt::format("write --nproc-per-node {}", value.empty() ? "N" : value));
@@ -79,14 +79,16 @@ bool counts_ranks(std::string_view flag) {
          near.empty() ? "recollect run --help lists the flags" : "did you mean " + near + "?");
 }
 
-// What a flag whose name ends at `end` is given: in the same word, or in the next, where that is a number.
+// The number that a flag is given, after its name in the same word or as the next word; empty if there is
+// none. The name of the flag ends at `end`.
 std::string value_behind(const std::string& flag, std::size_t end, const std::string& next) {
   const std::size_t digit = flag.find_first_of("0123456789", end);
   if (digit != std::string::npos) return flag.substr(digit);
   return next.find_first_not_of("0123456789") == std::string::npos ? next : "";
 }
 
-// The flags in front of the program, with dashes; `words` keeps the program and what stands behind it.
+// Takes the flags before the program from `words`, and spells them with dashes. `words` keeps the program and
+// its arguments.
 Words take_flags(Words& words, const OptionTable& known) {
   Words flags;
   auto at = words.begin();
@@ -142,7 +144,7 @@ int to_rank(const std::string& text, const char* flag, int ranks) {
   return *rank;
 }
 
-// For each rank the sum of 1 for stdout and 2 for stderr: "3" for all of them alike, "0:3,1:1" for some.
+// For each rank 1 for stdout plus 2 for stderr. The text is "3" for all ranks, or "0:3,1:1" for some.
 std::vector<int> to_streams(const std::string& text, const char* flag, int ranks) {
   const auto streams = [&](std::string_view word) {
     const auto value = to_number(word);

@@ -1,20 +1,20 @@
-// A temporary folder that only this user can enter, gone with its owner. It holds the secret by which the
-// processes of one run know each other.
+// A temporary folder that only this user can enter. The destructor removes it. It holds the secret with which
+// the processes of one run prove that they belong to it.
 #pragma once
 
 #include <string>
 
 namespace recollect::launcher {
 
-// That many random bytes, each as two hexadecimal digits.
+// `bytes` random bytes, each as two hexadecimal digits.
 std::string random_hex(int bytes);
 
-// TMPDIR, or /tmp where that is none.
+// TMPDIR, or /tmp if that is not a folder.
 std::string temporary_folder();
 
 class PrivateFolder {
  public:
-  PrivateFolder();  // with a fresh token in it
+  PrivateFolder();  // with a new token in it
   ~PrivateFolder();
   PrivateFolder(const PrivateFolder&) = delete;
   PrivateFolder& operator=(const PrivateFolder&) = delete;

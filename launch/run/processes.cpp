@@ -23,7 +23,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kTimeToDie = 10s;  // even of processes that are busy with a device
+constexpr auto kTimeToDie = 10s;  // enough even for processes that are busy with a device
 
 std::vector<char*> pointers(const Words& words) {
   std::vector<char*> result;
@@ -45,10 +45,11 @@ struct Start {
   const sigset_t* blocked;
 };
 
-// In the child: only what is allowed between fork and exec in a process that may have threads.
+// Runs in the child. It uses only functions that are allowed between fork and exec in a process that may have
+// threads.
 [[noreturn]] void become(const Start& start) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != start.launcher) ::_exit(0);  // it died before the kernel knew whom to kill
+  if (::getppid() != start.launcher) ::_exit(0);  // the launcher died before prctl()
   ::setsid();
   const pid_t group = ::getpid();
   [[maybe_unused]] const ssize_t guarded = ::write(start.guard, &group, sizeof group);
@@ -61,12 +62,12 @@ struct Start {
   ::_exit(127);
 }
 
-// What /proc says of it behind its name; empty where it has ended meanwhile.
+// The fields of /proc/PROCESS/stat after the name; empty if the process has ended.
 std::string stat_of(const std::string& process) {
   std::ifstream file("/proc/" + process + "/stat");
   std::string text;
   std::getline(file, text, '\0');
-  const std::size_t name_end = text.rfind(") ");  // the name itself may hold anything
+  const std::size_t name_end = text.rfind(") ");  // the name may contain anything
   return name_end == std::string::npos ? "" : text.substr(name_end + 2);
 }
 
@@ -88,7 +89,7 @@ pid_t start_process(const Program& program, const Words& environment, int output
   if (pid < 0) fail(ExitCode::kHostMemory, "cannot start another process", errno);
   if (pid == 0) become(start);
   told.close();
-  int reason = 0;  // that never comes where the program runs: exec closes the pipe
+  int reason = 0;  // nothing is read if exec succeeds, because exec closes the pipe
   ssize_t size;
   while ((size = ::read(heard.get(), &reason, sizeof reason)) < 0 && errno == EINTR) {
   }

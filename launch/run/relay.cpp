@@ -19,8 +19,8 @@ constexpr std::size_t kPart = 64 << 10;
 constexpr std::size_t kLongestLine = 1 << 20;
 constexpr std::size_t kTailLines = 20, kTailLine = 400;
 
-// Where the line that begins `text` ends, behind its end mark; npos where that has not come yet. "\r\n" is
-// one mark, so a '\r' is not judged before its successor is known.
+// The position after the end mark of the first line of `text`; npos if the mark has not come yet. "\r\n" is
+// one mark, so a '\r' at the end of `text` has to wait for the next byte.
 std::size_t end_of_line(std::string_view text, std::size_t from) {
   const std::size_t mark = text.find_first_of("\r\n", from);
   if (mark == std::string_view::npos || text[mark] == '\n')
@@ -38,7 +38,7 @@ void Tail::add(std::string_view line) {
   overwritten_ = line.ends_with('\r');
   while (line.ends_with('\n') || line.ends_with('\r')) line.remove_suffix(1);
   if (replaces) {
-    if (line.empty()) return;  // "\r" and then "\n" ends what was there
+    if (line.empty()) return;  // "\n" after "\r" ends the same line
     lines_.pop_back();
   }
   lines_.emplace_back(line.substr(0, kTailLine));

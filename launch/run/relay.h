@@ -1,7 +1,7 @@
-// One stream of one rank, from its pipe to the console, to a file and to memory. The file receives the bytes
-// as they are. The console receives lines, whole, each behind the name of its rank; the pieces between the
-// carriage returns of a progress bar count as lines. A last line without an end is shown when the stream
-// ends, and one of more than a mebibyte in parts.
+// Copies one stream of one rank from its pipe to the console, to a file and to memory. The file receives the
+// unchanged bytes. The console receives whole lines, each after the name of its rank; the parts between the
+// carriage returns of a progress bar count as lines. A last line without an end mark is shown when the stream
+// ends. A line of more than a mebibyte is shown in parts.
 #pragma once
 
 #include <deque>
@@ -15,7 +15,7 @@ namespace recollect::launcher {
 // "[rank3]: ", before each line of that rank on the console.
 std::string prefix_of(int rank);
 
-// The last lines, for whoever asks why. What a carriage return wrote over is forgotten.
+// The last lines of a stream, for the failure report. Lines that a carriage return overwrote are dropped.
 class Tail {
  public:
   void add(std::string_view line);
@@ -28,19 +28,19 @@ class Tail {
 
 class Relay {
  public:
-  // `log_path` is empty for a stream that has no file. Error kStorage where it has one that cannot be made.
+  // `log_path` is empty if the stream has no file. Throws kStorage if the file cannot be created.
   Relay(Descriptor pipe, int rank, Stream stream, bool shown, const std::string& log_path);
 
   int descriptor() const { return pipe_.get(); }
   bool is_open() const { return static_cast<bool>(pipe_); }
-  // Takes some of what is there; at the end of the stream closes the pipe.
-  // False when there was nothing.
+  // Reads available bytes from the pipe; closes the pipe at the end of the stream. Returns false if there was
+  // nothing to read.
   bool read_some(Console& console);
 
   const std::string& log_path() const { return log_path_; }
   const Tail& tail() const { return tail_; }
   bool is_shown() const { return shown_; }
-  // "[rank1]:", with which its lines begin on the console.
+  // "[rank1]:", the prefix of its lines on the console.
   std::string_view prefix() const { return std::string_view(prefix_).substr(0, prefix_.size() - 1); }
 
  private:
@@ -52,8 +52,8 @@ class Relay {
   std::string prefix_, log_path_;
   Stream stream_;
   bool shown_;
-  std::string partial_;       // a line that has not ended
-  std::size_t searched_ = 0;  // so much of it has no end
+  std::string partial_;       // an unfinished line
+  std::size_t searched_ = 0;  // the first bytes of partial_ that are known to have no end mark
   Tail tail_;
 };
 

@@ -19,9 +19,9 @@ Signals::Signals() {
     if (before.sa_handler != SIG_IGN || signal == SIGCHLD) sigaddset(&wanted, signal);
   }
   blocked = wanted;
-  sigaddset(&blocked, SIGPIPE);  // who reads no more is noticed where it is written
+  sigaddset(&blocked, SIGPIPE);  // a closed output is handled at the write
   sigprocmask(SIG_BLOCK, &blocked, &blocked_before_);
-  ::signal(SIGCHLD, SIG_DFL);  // ignored, it would take the exit codes away
+  ::signal(SIGCHLD, SIG_DFL);  // if it were ignored, exit codes would be lost
   descriptor_ = Descriptor(::signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!descriptor_)
     throw Error(ExitCode::kHostMemory, "no signalfd: " + std::generic_category().message(errno));

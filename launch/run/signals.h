@@ -1,6 +1,6 @@
-// Signals as something to poll for. From the making of this object to the end of the process they interrupt
-// nothing: they wait in a descriptor. A signal that was ignored before (nohup, a shell's background job)
-// stays ignored.
+// Turns signals into a descriptor to poll. From the construction of this object to the end of the process the
+// signals interrupt nothing; they wait in the descriptor. A signal that was ignored before (nohup, a shell's
+// background job) stays ignored.
 #pragma once
 
 #include <signal.h>
@@ -17,9 +17,9 @@ class Signals {
   Signals();
 
   int descriptor() const { return descriptor_.get(); }
-  // Those that have come since the last call, but for SIGCHLD.
+  // The signals that have come since the last call, except SIGCHLD.
   std::vector<int> take();
-  // What was blocked before: for the programs that are started.
+  // The signals that were blocked before; started programs get this mask.
   const sigset_t& blocked_before() const { return blocked_before_; }
 
  private:
@@ -27,10 +27,10 @@ class Signals {
   Descriptor descriptor_;
 };
 
-// Whether it asks a run to end: SIGTERM, SIGINT, SIGHUP, SIGQUIT. Others are for the ranks to understand.
+// Whether the signal asks a run to end: SIGTERM, SIGINT, SIGHUP, SIGQUIT. The ranks interpret all others.
 bool asks_to_end(int signal);
 
-// "SIGTERM".
+// The name of a signal: "SIGTERM".
 std::string signal_name(int signal);
 
 }  // namespace recollect::launcher
