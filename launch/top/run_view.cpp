@@ -19,7 +19,7 @@ std::string all_of_file(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// "VmRSS:   1234 kB"; 0 where there is no such process.
+// Bytes of the line "VmRSS: 1234 kB"; 0 if there is no such process.
 uint64_t resident_of(int64_t process) {
   std::ifstream file(fmt::format("/proc/{}/status", process));
   constexpr std::string_view kKey = "VmRSS:";
@@ -50,7 +50,7 @@ const RunView& RunWatcher::look() {
   return view_;
 }
 
-// Those of the start, or of the end.
+// Reads the reports that the run wrote at its start or at its end.
 void RunWatcher::read_reports() {
   try {
     const std::vector<RankReport> reports = read_run(folder_);
@@ -77,7 +77,7 @@ void RunWatcher::read_ranks() {
     if (view_.ranks.size() < ranks) view_.ranks.resize(ranks);
     RankView& rank = view_.ranks[i];
     rank.rank = static_cast<int>(i);
-    if (live || view_.state != RunStage::kGoesOn) rank.live = live;  // half of one is read again
+    if (live || view_.state != RunStage::kGoesOn) rank.live = live;  // else: half written, read again
     if (rank.live) rank.step = {rank.live->step_seconds, rank.live->waiting, rank.live->exposed};
     const bool here = rank.live && rank.live->host == host_name();
     rank.resident = here ? resident_of(rank.live->process) : 0;

@@ -1,5 +1,5 @@
-// What is known of a run from outside, at one moment: of the folder that it writes to, and of its processes where they are on
-// this host.
+// The state of a run at one moment as seen from outside: from the files in its output folder, and from its
+// processes if they are on this host.
 #pragma once
 
 #include <optional>
@@ -20,13 +20,13 @@ struct StepView {
 struct RankView {
   int rank = 0;
   std::optional<LiveRank> live = {};  // while it trains
-  uint64_t resident = 0;              // of its process; 0 where nothing is known of it
-  std::optional<StepView> step = {};  // of the latest steps while it trains, and else as it was reported
-  uint64_t peak = 0;                  // of the device's memory, as it was reported; 0 likewise
+  uint64_t resident = 0;              // of its process; 0 if unknown
+  std::optional<StepView> step = {};  // of the latest steps while it trains, else from the report
+  uint64_t peak = 0;                  // of the device's memory, from the report; 0 if unknown
 };
 
 struct RunView {
-  std::string name = {}, model = {}, layout = {};  // empty where there was no report yet
+  std::string name = {}, model = {}, layout = {};  // empty if there is no report yet
   RunStage state = RunStage::kNone;
   std::string failure = {};
   int64_t now = 0;  // seconds since 1970
@@ -35,11 +35,11 @@ struct RunView {
   const TrainingCurves* curves = nullptr;
 };
 
-// Looks at the same run again and again; what does not change is read once.
+// Reads the state of one run repeatedly. Files that do not change are read once.
 class RunWatcher {
  public:
   explicit RunWatcher(const std::string& folder) : folder_(folder), metrics_(folder) {}
-  // Valid until the next look.
+  // The result is valid until the next call.
   const RunView& look();
 
  private:

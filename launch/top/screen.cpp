@@ -22,7 +22,7 @@ std::size_t columns_of(std::string_view text) {
       std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
-// The first columns of the text, with a point where something is missing.
+// The first `width` columns of the text, with "~" at the end if something was cut off.
 std::string cut(const std::string& text, std::size_t width) {
   if (columns_of(text) <= width) return text;
   std::string kept;
@@ -51,7 +51,7 @@ class Screen {
     if (style_.colours && !look.empty()) line = std::string(look) + line + std::string(kPlain);
     lines_.push_back(std::move(line));
   }
-  // Left and right of one line, the right one kept whole.
+  // Adds one line with text at both ends. The right text is never cut.
   void add_ends(const std::string& left, const std::string& right, std::string_view look) {
     const std::size_t taken = columns_of(right) + 2;
     if (taken >= width()) return add(right, look);
@@ -77,7 +77,7 @@ double last_of(const RunView& run, std::string_view key) {
   return curve && !curve->points().empty() ? curve->last() : std::numeric_limits<double>::quiet_NaN();
 }
 
-// "NAME 1.234", behind what is there already.
+// Appends "NAME 1.234" to the line.
 void append_number(std::string& line, const char* name, double value) {
   if (!std::isfinite(value)) return;
   line += fmt::format("{}{} {}", line.empty() ? "" : "   ", name, number_text(value));
@@ -106,7 +106,7 @@ std::string state_text(const RunView& run) {
   return "not begun";
 }
 
-// Of the step that the slowest rank takes.
+// The time of a step of the slowest rank.
 double seconds_of_step(const RunView& run) {
   double seconds = 0;
   for (const RankView& rank : run.ranks)
@@ -121,7 +121,7 @@ std::string progress_text(const RunView& run) {
         fmt::format(" of {} ({} %)", run.max_steps, 100 * std::min(run.step, run.max_steps) / run.max_steps);
   const double seconds = seconds_of_step(run);
   if (!(seconds > 0)) return text;
-  // Of the steps whose time is shown: metrics.jsonl has those of the latest alone.
+  // The tokens of a step, from the last line of metrics.jsonl; divided by the shown time of a step below.
   const double tokens = last_of(run, "tokens_per_second") * last_of(run, "step_seconds");
   if (std::isfinite(tokens)) text += fmt::format("   {:.0f} tokens/s", tokens / seconds);
   text += fmt::format("   {} a step", duration_text(seconds));
@@ -166,7 +166,7 @@ void add_curve(const RunView& run, Screen& screen) {
 struct Column {
   std::string head;
   std::vector<std::string> cells;
-  int worth = 0;  // where there is no room for all, those of least worth go
+  int worth = 0;  // if the columns do not all fit, those of least worth are left out
   bool is_left = false;
 };
 
@@ -225,7 +225,7 @@ std::string row_of(const std::vector<Column>& columns, const auto& text_of) {
   return line;
 }
 
-// The one that waits least is the one that the others wait for.
+// The others wait for the rank that waits least.
 std::string slowest_text(const RunView& run) {
   const RankView* least = nullptr;
   double most = 0;

@@ -1,5 +1,5 @@
-// The lines that `recollect top` shows of a run: no wider and no more than there is room for. Knows nothing of terminals but
-// how words are made bold.
+// Makes the lines that `recollect top` shows for a run, within the given width and height. It knows nothing
+// about terminals except the sequences for bold and colours.
 #pragma once
 
 #include <string>
@@ -14,11 +14,11 @@ struct ScreenSize {
 };
 
 struct ScreenStyle {
-  bool colours = false;  // and bold
-  bool unicode = true;   // else the curve is left out
+  bool colours = false;  // colours and bold
+  bool unicode = true;   // if false, the curve is left out
 };
 
-// `first_rank`: of those that are shown, where not all have room.
+// `first_rank` is the first rank to show if not all fit.
 std::vector<std::string> screen_lines(const RunView& run, const ScreenSize& size, const ScreenStyle& style,
                                       std::size_t first_rank = 0);
 

@@ -14,7 +14,7 @@ namespace recollect {
 
 namespace {
 
-// The other screen, which has no history, without a cursor; and back.
+// Sequences that switch to the alternate screen and hide the cursor, and that switch back.
 constexpr std::string_view kEnter = "\x1b[?1049h\x1b[?25l", kLeave = "\x1b[?25h\x1b[?1049l";
 constexpr std::string_view kHome = "\x1b[H", kRestOfLine = "\x1b[K", kRestOfScreen = "\x1b[J";
 
@@ -22,7 +22,7 @@ void put(std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = ::write(STDOUT_FILENO, text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return;  // nobody looks any more
+    if (written <= 0) return;  // the terminal is gone
     text.remove_prefix(static_cast<std::size_t>(written));
   }
 }
@@ -86,7 +86,8 @@ void Terminal::leave() const {
   ::tcsetattr(STDIN_FILENO, TCSADRAIN, &before_);
 }
 
-// At once, and over what stands there: nothing flickers. The last line ends without a new one, which would move them all.
+// Writes the whole screen in one call over the old text, so that nothing flickers. There is no line feed
+// after the last line, because it would scroll the screen.
 void Terminal::draw(const std::vector<std::string>& lines) const {
   std::string text(kHome);
   for (std::size_t i = 0; i < lines.size(); ++i) {
@@ -110,7 +111,7 @@ Pressed Terminal::take_signal() {
   switch (static_cast<int>(came.ssi_signo)) {
     case SIGWINCH:
       return Pressed::kNothing;
-    case SIGTSTP:  // the terminal is somebody else's until we are woken
+    case SIGTSTP:  // another program has the terminal until SIGCONT
       leave();
       ::raise(SIGSTOP);
       enter();

@@ -1,5 +1,5 @@
-// A terminal that is drawn on as a whole, by ANSI's sequences, and is afterwards as it was: whatever ends the program, but for a
-// signal that nobody can wait for.
+// Draws a full screen on a terminal with ANSI sequences. The terminal is restored at every end of the
+// program, except after signals that cannot be caught.
 #pragma once
 
 #include <signal.h>
@@ -13,26 +13,26 @@
 
 namespace recollect {
 
-// Whether both ends are a terminal that moves its cursor.
+// Whether standard input and output are a terminal that can move its cursor.
 bool is_terminal();
-// Of standard output; 80 x 24 where it does not say.
+// The size of the terminal at standard output; 80 x 24 if it is unknown.
 ScreenSize terminal_size();
-// NO_COLOR and the locale, as the environment has them.
+// The style that NO_COLOR and the locale in the environment allow.
 ScreenStyle terminal_style();
 
 enum class Pressed { kNothing, kQuit, kUp, kDown };
 
 class Terminal {
  public:
-  // From now on SIGINT, SIGTERM, SIGHUP, SIGTSTP and SIGWINCH are waited for, where they are not ignored.
+  // From now on wait() receives SIGINT, SIGTERM, SIGHUP, SIGTSTP and SIGWINCH, unless they are ignored.
   Terminal();
   ~Terminal();
   Terminal(const Terminal&) = delete;
   Terminal& operator=(const Terminal&) = delete;
 
   void draw(const std::vector<std::string>& lines) const;
-  // For so long at most: until a key is pressed, a signal comes, or the window has another size. The end of standard input is
-  // kQuit, and so is a signal that ends programs.
+  // Waits until a key is pressed, a signal comes, the window changes its size, or the time is over. The end
+  // of standard input and signals that end programs give kQuit.
   Pressed wait(int milliseconds);
 
  private:

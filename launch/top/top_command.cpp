@@ -15,7 +15,7 @@ namespace recollect {
 namespace {
 
 constexpr int kBetweenLooks = 1000;  // milliseconds
-constexpr int kMostLines = 1 << 20;  // of what is no terminal
+constexpr int kMostLines = 1 << 20;  // if the output is not a terminal
 
 void show_once(RunWatcher& watcher) {
   ScreenSize size = terminal_size();

@@ -1,4 +1,5 @@
-// `recollect top`: a run as it goes on, on a terminal: its ranks side by side, from the files that it writes.
+// The command `recollect top`: shows a run with its ranks side by side on a terminal, from the files that the
+// run writes.
 #pragma once
 
 #include <memory>
@@ -8,7 +9,8 @@
 
 namespace recollect {
 
-// On what is no terminal, or a dumb one, it prints what is known now and returns. Error kInput where the folder holds no run.
+// If the output is not a terminal, or a dumb one, it prints the current state and returns. Throws kInput if
+// the folder holds no run.
 void top_command(const Words& words, std::unique_ptr<MpiEnvironment>& mpi);
 
 }  // namespace recollect
