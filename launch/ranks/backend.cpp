@@ -16,7 +16,8 @@ namespace {
 
 int local_rank(Communicator& world) {
   const std::optional<RankEnvironment> who = discover_ranks();
-  return who && who->size > 1 ? who->local_rank : world.rank();  // else the ranks are threads of this process
+  return who && who->size > 1 ? who->local_rank
+                              : world.rank();  // otherwise ranks are threads of this process
 }
 
 cuda::Graphs graphs_for(const Config& config, const Communicator* values) {
