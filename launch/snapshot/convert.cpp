@@ -23,7 +23,7 @@ namespace recollect {
 
 namespace {
 
-// Of several the newest.
+// The newest snapshot if `path` has several.
 std::string source_of(const std::string& path) { return require_snapshots(path).back(); }
 
 SavedRun known_run(const SnapshotReader& snapshot) {
@@ -36,7 +36,7 @@ SavedRun known_run(const SnapshotReader& snapshot) {
   return run;
 }
 
-// Blocks of states cannot be cut.
+// Throws if the new layout would cut a block of an 8-bit state.
 void check_blocks(const Parameter& p, const std::string& state, const RankLayout& ranks) {
   const auto size = static_cast<int>(ranks.tensor);
   if (state.ends_with(sizes_suffix(p, size))) return;
@@ -49,7 +49,8 @@ void check_blocks(const Parameter& p, const std::string& state, const RankLayout
       "that wrote them does");
 }
 
-// What the source keeps of each parameter; the layout's tensors are its tensors, or it is an error.
+// The state layout for the optimizer states in the source. Throws if its tensors differ from those of the
+// source.
 StateLayout layout_of_source(const SnapshotReader& snapshot, const Model& model, const RankLayout& ranks) {
   const std::vector<SnapshotTensor>& there = snapshot.manifest().tensors;
   StateLayout layout(static_cast<int>(ranks.tensor), ranks.world());

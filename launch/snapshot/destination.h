@@ -1,4 +1,4 @@
-// Where a snapshot that is converted goes.
+// The destination of a converted snapshot.
 #pragma once
 
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace recollect {
 
-// A destination may be the name of the snapshot itself, or of the folder of several. Errors: kConfiguration where it is
-// the name of another step; kStorage where something is there and must stay.
+// The destination may be the snapshot itself or a folder of several. Throws kConfiguration if its name is
+// that of another step, and kStorage if something exists there that may not be replaced.
 SnapshotFolder snapshot_place(const Conversion& conversion, int64_t step);
 
-// What is said when it is there.
+// The message after a successful conversion.
 std::string written_line(const SnapshotFolder& folder, int64_t step, const RankLayout& layout);
 
 }  // namespace recollect

@@ -1,4 +1,5 @@
-// Which snapshots a word of the command line means: one, or all in the folder of a run's.
+// Finds the snapshots that a path on the command line means: one snapshot, or all in a run's folder of
+// snapshots.
 #pragma once
 
 #include <string>
@@ -6,9 +7,9 @@
 
 namespace recollect {
 
-// The folders of those that are there, the oldest first. None where it is neither.
+// The folders of the snapshots, the oldest first; empty if `path` is neither.
 std::vector<std::string> find_snapshots(const std::string& path);
-// Error kInput instead of none.
+// The same, but throws kInput if there are none.
 std::vector<std::string> require_snapshots(const std::string& path);
 
 }  // namespace recollect

@@ -1,6 +1,6 @@
-// A model of Hugging Face's form as a run of that configuration begins with it: what the files hold, what is drawn where
-// they may lack it, and an optimizer that has not begun. A tensor that files hold turned is in memory by itself; of the
-// others a piece.
+// Makes the initial state of a run from a model in Hugging Face's format: the tensors of the files, random
+// values for tensors that the files may lack, and the initial optimizer state. A tensor that the files store
+// transposed is held in memory as a whole; of the others only a piece at a time.
 #include <algorithm>
 #include <cstring>
 
@@ -26,7 +26,7 @@ namespace recollect {
 
 namespace {
 
-// Rows of parameters as a run would have them in its memory.
+// Reads rows of parameters in the layout that they have in a run's memory.
 class BeginningState {
  public:
   BeginningState(const Model& model, const SafetensorsSet& files, uint64_t seed)
@@ -57,7 +57,7 @@ class BeginningState {
     }
   }
 
-  // Of a parameter without a master copy.
+  // For a parameter without a master copy.
   template <typename T>
   void read_rounded(std::size_t parameter, std::size_t block, const Rectangle& place, T* to) {
     std::vector<float> wide(static_cast<std::size_t>(place.elements()));
@@ -90,11 +90,11 @@ class BeginningState {
   const uint64_t seed_;
   const std::vector<std::vector<std::string>> names_;
   const std::vector<uint64_t> drawn_;
-  std::string whole_name_;  // of the last one that was turned
+  std::string whole_name_;  // of the tensor in whole_
   std::vector<std::byte> whole_;
 };
 
-// What a tensor of the layout is of.
+// The parameter and the block of a tensor of the layout.
 struct Beginning {
   std::size_t parameter, block;
   bool master;

@@ -23,7 +23,7 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-// That tell one run from another.
+// The keys whose values best identify a run.
 constexpr const char* kTelling[] = {"task",
                                     "training.precision",
                                     "training.max_steps",
@@ -50,7 +50,7 @@ std::string layout_text(const Manifest& manifest) {
   return fmt::format("{} x {}", layout.tensor, layout.data);
 }
 
-// What is a line of a file elsewhere, without the marks that it has there.
+// The model's line of a configuration file, without its comment mark and key.
 std::string bare(std::string text) {
   for (const std::string_view mark : {"# ", "model: "})
     if (text.starts_with(mark)) text.erase(0, mark.size());
@@ -58,7 +58,7 @@ std::string bare(std::string text) {
   return text;
 }
 
-// The model in one line, and the telling values; or why they are not known.
+// The model in one line and the values of kTelling, or the reason why they are unknown.
 OrderedJson run_json(const Manifest& manifest, const std::string& folder) {
   try {
     const Config config = saved_run(manifest, folder).config;

@@ -1,4 +1,4 @@
-// What snapshots say of themselves, for people and as JSON.
+// The contents of snapshots as text and as JSON, read from their manifests.
 #pragma once
 
 #include <string>
@@ -6,11 +6,11 @@
 
 namespace recollect {
 
-// Of one: everything. Error kInput where its manifest cannot be read.
+// All details of one snapshot. Throws kInput if its manifest cannot be read.
 std::string snapshot_text(const std::string& folder);
-// Of several: a line each, with what is wrong where something is.
+// One line for each of several snapshots, with the damage if there is any.
 std::string snapshots_text(const std::vector<std::string>& folders);
-// The same of either; with `whole`, tensors and files too.
+// The same as JSON; `whole` adds tensors and files.
 std::string snapshots_json(const std::vector<std::string>& folders, bool whole);
 
 }  // namespace recollect

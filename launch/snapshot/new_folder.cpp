@@ -38,7 +38,7 @@ std::string parent_of(const std::string& path) {
   return parent.empty() ? "." : parent;
 }
 
-// What is in a folder and would be lost with it.
+// The files in a folder that may not be replaced.
 std::vector<std::string> strangers_in(const std::string& folder,
                                       const std::vector<std::string>& replaceable) {
   std::vector<std::string> names;
@@ -77,14 +77,14 @@ NewFolder::NewFolder(const std::string& name, bool overwrite, const std::vector<
       throw Error(ExitCode::kStorage, fmt::format("{} is there", printable(name_)),
                   "name another destination, or let it be replaced: --overwrite");
   }
-  fs::remove_all(being_written_, error);  // of a conversion that was killed
+  fs::remove_all(being_written_, error);  // left by a killed conversion
   fs::create_directories(parent_of(name_), error);
   if (::mkdir(being_written_.c_str(), 0777) != 0) folder_error("make the folder", being_written_, errno);
 }
 
 NewFolder::~NewFolder() {
   std::error_code ignored;
-  fs::remove_all(being_written_, ignored);  // after commit(): the former one
+  fs::remove_all(being_written_, ignored);  // after commit(): the old folder
 }
 
 void NewFolder::exchange_in_turn() const {
@@ -104,7 +104,7 @@ void NewFolder::commit() {
   if (!replaces_) {
     if (::rename(being_written_.c_str(), name_.c_str()) != 0) folder_error("name", name_, errno);
   } else if (::renameat2(AT_FDCWD, being_written_.c_str(), AT_FDCWD, name_.c_str(), RENAME_EXCHANGE) != 0) {
-    exchange_in_turn();  // a file system that cannot
+    exchange_in_turn();  // the file system cannot exchange names
   }
   flush(parent_of(name_));
 }

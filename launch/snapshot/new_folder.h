@@ -1,5 +1,6 @@
-// A folder that appears under its name complete or not at all: it is written as NAME.converting beside it. One that was
-// there is replaced only where that was asked for, and only if it holds nothing but what it would be replaced by.
+// A folder that appears under its name complete or not at all. It is written as NAME.converting beside its
+// destination. An existing folder is replaced only on request, and only if all its files are of the kinds
+// that the new one has.
 #pragma once
 
 #include <string>
@@ -9,14 +10,15 @@ namespace recollect {
 
 class NewFolder {
  public:
-  // `replaceable`: names of files that a folder there may hold. Error kStorage where it must stay, or cannot be made.
+  // `replaceable` are the names of files that an existing folder may hold. Throws kStorage if an existing
+  // folder must stay, or the new one cannot be made.
   NewFolder(const std::string& name, bool overwrite, const std::vector<std::string>& replaceable);
   ~NewFolder();
   NewFolder(const NewFolder&) = delete;
   NewFolder& operator=(const NewFolder&) = delete;
 
   const std::string& path() const { return being_written_; }
-  // Flushes it, and gives it its name. Error kStorage.
+  // Flushes the folder and renames it to its name. Throws kStorage.
   void commit();
 
  private:

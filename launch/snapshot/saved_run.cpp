@@ -45,7 +45,7 @@ SavedRun saved_run(const Manifest& manifest, const std::string& folder) {
     return {read({}), false};
   } catch (const Error&) {
   }
-  try {  // what is named may be on another machine
+  try {  // named files may be on another machine
     return {
         read({"model.pretrained=", "model.config=", "device.model=cpu", "lora.path=", "lora.merge=false"}),
         true};

@@ -1,5 +1,5 @@
-// What a snapshot knows of the run that saved it, and the model in it as any layout of ranks has it. Nothing is
-// computed, and nothing of the run's data is opened.
+// The configuration of the run that saved a snapshot, and the graph of its model for any layout of ranks.
+// Nothing is computed, and the run's data is not opened.
 #pragma once
 
 #include <string>
@@ -12,25 +12,26 @@ namespace recollect {
 
 struct SavedRun {
   Config config;
-  // Folders and files that the configuration names for the model, where they are not there any more: what they say
-  // beside the model's shape is not known.
+  // True if folders or files that the configuration names for the model no longer exist. Then only the shape
+  // of the model is known.
   bool model_files_are_gone = false;
 };
 
-// Error kInput where the configuration is none of this program's; `folder` is named then.
+// Throws kInput, naming `folder`, if this program cannot read the configuration.
 SavedRun saved_run(const Manifest& manifest, const std::string& folder);
 
-// How many ranks share what.
+// The number of ranks on each axis.
 struct RankLayout {
   int64_t tensor = 1, data = 1;
   int world() const { return static_cast<int>(tensor * data); }
   bool operator==(const RankLayout&) const = default;
 };
 RankLayout layout_of(const Manifest& manifest);
-// As a manifest has them.
+// The axes in the form of a manifest.
 std::map<std::string, int64_t> axes_of(Config config, const RankLayout& layout);
 
-// The model's graph, forward alone, of the first rank. Error kConfiguration where the model does not divide so.
+// The forward graph of the model on the first rank. Throws kConfiguration if the model cannot be sharded like
+// this.
 ModelGraph model_of_layout(Config config, const RankLayout& layout);
 
 }  // namespace recollect

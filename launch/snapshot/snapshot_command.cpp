@@ -91,7 +91,7 @@ DType dtype_named(const std::string& name) {
   throw UsageError(fmt::format("--dtype {}: there are fp32, bf16 and fp16", printable(name)));
 }
 
-// As the command line says it.
+// The options as text.
 struct ConvertWords {
   std::string to, dtype, config;
   std::optional<int64_t> tensor, data;

@@ -1,5 +1,5 @@
-// `recollect snapshot`: looks at snapshots, proves them whole, makes other things of them; without a run, and without
-// anything but the files.
+// The command `recollect snapshot`: inspects, verifies and converts snapshots (training checkpoints). It
+// needs no run, only the files.
 #pragma once
 
 #include <memory>

@@ -17,9 +17,9 @@ namespace recollect {
 
 namespace {
 
-constexpr int64_t kBandBytes = int64_t{1} << 20;  // of a tensor at a time
+constexpr int64_t kBandBytes = int64_t{1} << 20;  // of a tensor, processed at a time
 
-// As config.json calls it.
+// The name of a dtype in config.json.
 const char* torch_name(DType dtype) {
   switch (dtype) {
     case DType::kF64:
@@ -33,7 +33,8 @@ const char* torch_name(DType dtype) {
   }
 }
 
-// Rows as a file has them: turned or not, rounded. Where a finite number becomes an infinity: its place in `in`, else -1.
+// Copies rows in the layout of a file, transposed if `turned`, and rounds them. Returns the index in `in` of
+// a finite number that became infinite, or -1.
 template <typename In, typename Out>
 int64_t arrange_rows(const In* in, Out* out, int64_t rows, int64_t columns, bool turned) {
   int64_t overflow = -1;
@@ -45,7 +46,7 @@ int64_t arrange_rows(const In* in, Out* out, int64_t rows, int64_t columns, bool
         to = Out(static_cast<float>(from));
       else
         to = static_cast<Out>(from);
-      if constexpr (sizeof(Out) < sizeof(In) || sizeof(In) == 2)  // bf16 has numbers that f16 has not
+      if constexpr (sizeof(Out) < sizeof(In) || sizeof(In) == 2)  // bf16 has a larger range than f16
         if (!std::isfinite(static_cast<float>(to)) && std::isfinite(static_cast<double>(from)))
           overflow = r * columns + c;
     }
@@ -81,8 +82,8 @@ int64_t arrange_rows(const std::byte* in, DType from, std::byte* out, DType to, 
 // One tensor of the model's file.
 struct FileTensorOf {
   const Parameter* parameter;
-  std::string name;    // in the snapshot
-  std::size_t source;  // its number there
+  std::string name;    // its name in the snapshot
+  std::size_t source;  // its index there
   DType from, to;
   int64_t rows;
 };
@@ -119,7 +120,7 @@ class ModelWriter {
     const std::vector<int64_t> shape =
         p.vector ? std::vector{tensor.rows} : std::vector{tensor.rows, p.columns};
     const bool good = index < all.size() && all[index].whole.shape() == shape &&
-                      is_floating(all[index].whole.dtype);  // those that are frozen may have 16 bits
+                      is_floating(all[index].whole.dtype);  // frozen ones may have 16 bits
     if (!good)
       throw Error(ExitCode::kInput,
                   fmt::format("{} has no parameter {} {}, which the model of its configuration has",

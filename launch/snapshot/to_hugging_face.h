@@ -1,4 +1,5 @@
-// The model of a snapshot as Transformers reads it: the same file that checkpoint.save_model writes of that state.
+// Writes the model of a snapshot in Hugging Face's format, byte for byte as checkpoint.save_model would write
+// it.
 #pragma once
 
 #include <optional>
@@ -10,13 +11,13 @@
 
 namespace recollect {
 
-// Into an empty folder, with memory for two pieces of a tensor. `dtype`: the master copies' own where it is not given.
-// Errors: kInput where the snapshot is damaged, is not of its configuration's model, or has what `dtype` cannot hold;
-// kStorage.
+// Writes to an empty folder, and uses memory for two pieces of a tensor. Without `dtype` the files have the
+// dtype of the master copies. Throws kInput if the snapshot is damaged, does not match the model of its
+// configuration, or has numbers that `dtype` cannot hold; and kStorage.
 void write_hugging_face(SnapshotReader& snapshot, const SavedRun& run, std::optional<DType> dtype,
                         const std::string& folder);
 
-// What such a folder may hold.
+// The names of files that such a folder may hold.
 const std::vector<std::string>& hugging_face_files();
 
 }  // namespace recollect

@@ -14,7 +14,7 @@ namespace recollect {
 
 namespace {
 
-// Of one file, from its beginning to its end.
+// Checks one file from its beginning to its end.
 void verify_file(const SnapshotFile& expected, const InputFile& file, Verified& result) {
   const auto damaged = [&](std::string what) {
     result.wrong.push_back(std::move(what));
@@ -25,7 +25,7 @@ void verify_file(const SnapshotFile& expected, const InputFile& file, Verified& 
   std::vector<std::byte> block;
   for (uint64_t i = 0, first = 0; first < std::min(file.size(), expected.bytes); ++i, first += kSummedBytes) {
     const uint64_t bytes = std::min(kSummedBytes, expected.bytes - first);
-    if (file.size() - first < bytes) break;  // what is left of the last one
+    if (file.size() - first < bytes) break;  // the last block is cut short
     block.resize(static_cast<std::size_t>(bytes));
     file.read_at(first, block);
     result.bytes += bytes;
@@ -37,7 +37,7 @@ void verify_file(const SnapshotFile& expected, const InputFile& file, Verified& 
   }
 }
 
-// `look` may find one thing wrong, or be refused by the system.
+// Runs `look` and records its error: damage (kInput), or a refusal by the system (kStorage).
 template <typename Look>
 void note_error(Verified& result, const Look& look) {
   try {
@@ -49,7 +49,7 @@ void note_error(Verified& result, const Look& look) {
   }
 }
 
-// Where the configuration can be read by this version.
+// Checks the number of samples, if this version can read the configuration.
 void check_samples(const Manifest& manifest, const std::string& folder) {
   int64_t batch = 1;
   try {
