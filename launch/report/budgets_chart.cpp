@@ -12,16 +12,18 @@ namespace recollect {
 
 namespace {
 
-// One picture for each range of screens, which style.css shows: its words are as large as those of the page, not scaled.
+// One picture for each range of screen widths; style.css shows the right one. So its text has the size of the
+// page's text and is not scaled.
 struct Picture {
   int width;
   double height;
-  int marks;  // of an axis, about
+  int marks;  // approximate number on an axis
 };
 constexpr std::array<Picture, 4> kPictures{{{360, 330, 4}, {560, 360, 5}, {780, 390, 6}, {1080, 420, 7}}};
 constexpr double kLeft = 58, kTop = 34, kBelow = 50, kBeside = 20;
-constexpr double kLetter = 7.4;  // wide, about
-// Times the step of mode none, or the slowest plan within a budget: what takes longer is named beneath.
+constexpr double kLetter = 7.4;  // approximate width
+// A mode whose step is longer than this factor times that of mode none or of the slowest plan is named below
+// the chart.
 constexpr double kOffTheChart = 1.5;
 constexpr std::array<const char*, 3> kColours = {"accent", "wait", "communication"};
 
@@ -31,7 +33,7 @@ struct Axis {
   double operator()(double value) const { return from + (value - low) / (high - low) * (to - from); }
 };
 
-// With marks at round numbers.
+// An axis with marks at round numbers.
 Axis make_axis(double least, double most, double from, double to, int marks) {
   const double room = std::max(most - least, 1e-3 * most);
   const double power = std::pow(10.0, std::floor(std::log10(room / (marks - 1))));
@@ -44,7 +46,7 @@ Axis make_axis(double least, double most, double from, double to, int marks) {
   return axis;
 }
 
-// Of a mark on an axis, with as many decimals as its steps need.
+// The text of a mark on an axis, with as many decimals as its steps need.
 std::string mark_text(const Axis& axis, double value) {
   const int decimals = std::max(0, static_cast<int>(std::ceil(-std::log10(axis.step) - 1e-9)));
   return fmt::format("{:.{}f}", value, decimals);
@@ -55,7 +57,7 @@ struct Mark {
   double bytes = 0, ms = 0;
 };
 
-// Modes that take the same have one mark.
+// Modes with equal memory and time share a mark.
 std::vector<Mark> marks_of(const std::vector<NamedMode>& named) {
   std::vector<Mark> marks;
   for (const NamedMode& one : named) {
@@ -163,7 +165,7 @@ class Chart {
     return svg;
   }
 
-  // What a budget buys, every larger one does: steps, down where more is known to buy more.
+  // A staircase: each plan also fits every larger budget, and the curve drops where a faster plan is known.
   std::string curve(const BudgetCurve& curve, const char* colour) {
     std::string line, dots;
     double last_x = 0, last_y = 0;
@@ -194,7 +196,7 @@ class Chart {
     }
   };
 
-  // Its name stands where it hides nothing, if there is such a place around the mark.
+  // Places the name near its mark where it covers nothing, if there is such a place.
   std::string named(const Mark& mark) {
     const double at = x(mark.bytes), y = y_(mark.ms),
                  width = kLetter * static_cast<double>(mark.names.size());
@@ -233,7 +235,7 @@ class Chart {
   const double right_, bottom_;
   std::vector<Mark> marks_, beneath_;
   Axis x_, y_;
-  std::vector<Box> boxes_;  // that are taken
+  std::vector<Box> boxes_;  // already occupied
 };
 
 }  // namespace

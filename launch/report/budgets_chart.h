@@ -1,5 +1,5 @@
-// Time against memory budget as a picture for the page (html_page.h): curves of the modes that plan, a mark for each
-// named mode. One SVG in the colours of the page, without a script.
+// A chart of step time against memory budget for the page (html_page.h): a curve for each mode that plans,
+// and a mark for each named mode. It is SVG in the colours of the page, without a script.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace recollect {
 
-// A section of the page.
+// Returns a section of the page as HTML.
 std::string budgets_chart(const BudgetComparison& budgets);
 
 }  // namespace recollect

@@ -33,7 +33,7 @@ std::size_t JsonPlace::size() const {
 }
 
 int64_t JsonPlace::integer(int64_t low, int64_t high) const {
-  const bool fits = value_->is_number_unsigned()  // which the parser makes of all that are not negative
+  const bool fits = value_->is_number_unsigned()  // the parser's type for all non-negative integers
                         ? value_->get<uint64_t>() <= static_cast<uint64_t>(kMost)
                         : value_->is_number_integer();
   const int64_t number = fits ? value_->get<int64_t>() : 0;

@@ -1,5 +1,5 @@
-// A place in a JSON document that may have been cut short, edited or made by another program. Asking it for
-// what it does not hold is Error kInput with the file and the path of the place.
+// A place in a JSON document that may be damaged, edited or made by another program. Access to a value that
+// it does not hold throws kInput with the file and the path of the place.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ class JsonPlace {
   JsonPlace at(const std::string& key) const;
   std::optional<JsonPlace> find(const std::string& key) const;
   JsonPlace at(std::size_t index) const;
-  std::size_t size() const;  // of an array
+  std::size_t size() const;  // the size of an array
 
   bool is_null() const { return value_->is_null(); }
   int64_t integer(int64_t low = 0, int64_t high = kMost) const;

@@ -19,7 +19,7 @@ std::string rate(const DiskStore::Traffic& traffic) {
   return fmt::format("{:.0f} MB/s", 1e-6 * traffic.bytes_per_second());
 }
 
-// What optimizer.offload cost; what it does is a remark on the program.
+// The cost of optimizer.offload. Its savings are in a remark on the program.
 std::string offload_text(const Measurements& measured, int64_t steps) {
   const double waited = exposed_seconds_of_states(measured.programs);
   std::string text = fmt::format("{} a step exposed", duration_text(waited / static_cast<double>(steps)));
@@ -30,7 +30,7 @@ std::string offload_text(const Measurements& measured, int64_t steps) {
   return text;
 }
 
-// The activations that are not saved, and the ops that make them again.
+// The effect of a mode: the activations that are not saved, and the ops that recompute them.
 SwitchEffect effect_of_mode(const char* name, const Plan& plan, const Graph& graph,
                             const Timeline& timeline) {
   SwitchEffect effect{.name = name, .flops = recomputed_flops(graph)};
@@ -113,7 +113,7 @@ std::vector<SwitchSentence> checkpointing_report(const Config& config, const Mea
     return duration_text(step.measured_exposed.by_stream[static_cast<std::size_t>(stream)]) +
            " a step exposed";
   };
-  // What a switch cost in step time: waits, and the kernels' delay by what was hidden behind them.
+  // The cost of a switch in step time: waits, and the delay of kernels by overlapped copies.
   const auto cost = [&](std::initializer_list<StreamId> streams) {
     double waits = 0, taken = 0;
     for (StreamId s : streams) {

@@ -1,5 +1,5 @@
-// The fourth promise: what each checkpointing switch saved, what it moved, and how long the compute stream
-// waited for it; in words for the terminal, and in numbers for everything else.
+// Reports the effect of each activation checkpointing switch: the bytes that it saved and moved, and how long
+// the compute stream waited for it. Text is for the terminal, numbers are for all other reports.
 #pragma once
 
 #include <optional>
@@ -12,38 +12,38 @@
 
 namespace recollect {
 
-// Seconds of a step, predicted and, where somebody took the time, measured.
+// Seconds in a step: predicted and, if ops were timed, measured.
 struct SwitchCost {
   double predicted = 0;
   std::optional<double> measured = {};
   bool operator==(const SwitchCost&) const = default;
 };
 
-// What one switch does on this rank, in each micro-batch.
+// The effect of one switch on this rank in each micro-batch.
 struct SwitchEffect {
-  std::string name;          // of the key in activation_checkpointing, or sequence_parallel
-  int64_t values = 0;        // that it concerns
-  uint64_t saved_bytes = 0;  // of the memory that they leave, between forward and backward
-  uint64_t moved_bytes = 0;  // over links, out and back
-  double flops = 0;          // run again
-  SwitchCost running = {};   // a step: ops that run again; measured where a step was recorded, in that one
-  SwitchCost exposed = {};   // a step: the compute stream waited for what it moves; measured as the mean
-  double taken = 0;          // a step, measured: processor time that moving took from kernels beside it
+  std::string name;          // a key of activation_checkpointing, or sequence_parallel
+  int64_t values = 0;        // affected values
+  uint64_t saved_bytes = 0;  // freed between forward and backward
+  uint64_t moved_bytes = 0;  // over links, in both directions
+  double flops = 0;          // recomputed
+  SwitchCost running = {};   // of recomputed ops in a step; measured in the recorded step
+  SwitchCost exposed = {};   // waits for its copies in a step; measured: the mean
+  double taken = 0;          // measured processor time in a step that copies took from kernels
   bool operator==(const SwitchEffect&) const = default;
 };
 
-// Those that have one. `made` may have given its program away.
+// The switches that have an effect. `training` may no longer hold its program.
 std::vector<SwitchEffect> effects_of_switches(const Config& config, const TrainingProgram& training,
                                               const Program& program, const StepReport& step,
                                               const Timeline& timeline);
 
-// switch -> sentence, of this rank; empty where nothing is checkpointed. `step`: as measured.
+// Pairs of switch and sentence for this rank; empty if nothing is checkpointed. `step` holds measured times.
 using SwitchSentence = std::pair<std::string, std::string>;
 std::vector<SwitchSentence> checkpointing_report(const Config& config, const Measurements& measured,
                                                  const StepReport& step);
 
-// What to say when the compute stream has stood for the disk for more than a tenth of these `seconds`, which
-// `steps` steps took; otherwise nothing.
+// A warning if the compute stream has waited for the disk for more than a tenth of `seconds`, the time of
+// `steps` steps; otherwise empty.
 std::string slow_disk_warning(const ProgramCache& programs, int64_t steps, double seconds);
 
 }  // namespace recollect

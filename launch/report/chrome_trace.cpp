@@ -17,7 +17,7 @@ std::string json_string(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-// Microseconds, as the format wants them, to the nanosecond.
+// Microseconds with three decimals, as the format needs them.
 std::string microseconds(int64_t nanoseconds) {
   return fmt::format("{}.{:03}", nanoseconds / 1000, nanoseconds % 1000);
 }
@@ -86,7 +86,7 @@ void ChromeTrace::name_process(const RankReport& report, Times times) {
   }
 }
 
-// One slice for all that the compute stream does in a row for one layer, its waits included.
+// Adds one slice for consecutive ops of one layer on the compute stream, including their waits.
 void ChromeTrace::add_layers(const Timeline& timeline, const StepTimeline::Run& run) {
   std::string name;
   int64_t begin = 0, end = 0;
@@ -136,7 +136,7 @@ void ChromeTrace::add_flows(const Timeline& timeline, const StepTimeline::Run& r
         event(fmt::format(R"("ph":{},"pid":{},"tid":{},"name":"comes after","cat":"wait","id":{},"ts":{})",
                           phase, process_, thread_of(static_cast<int>(stream)), flows_, microseconds(at)));
       };
-      // A flow begins at the slice that is open at that moment.
+      // A flow begins at the slice that is open at its time stamp.
       point(R"("s")", timeline.ops[before].stream, std::max(from.begin, from.end - 1));
       point(R"("f","bp":"e")", op.stream, run.ops[i].begin);
       ++flows_;
@@ -153,11 +153,11 @@ void ChromeTrace::add_counter(MemorySpace space, int64_t at, const MemoryLedger:
                     microseconds(at), bytes));
 }
 
-// All spaces in use at the run's beginning, and then each one whenever it changes.
+// Adds a counter for each memory space in use at the start of the run, and again whenever it changes.
 void ChromeTrace::add_counters(const Timeline& timeline, const StepTimeline::Run& run) {
   const std::vector<int64_t> when = tick_times(timeline.ops, run);
   const int64_t first = 2 * int64_t{run.first}, last = first + static_cast<int64_t>(when.size());
-  HeldBytes shown{};  // a space of which nothing is held has no counter
+  HeldBytes shown{};  // an empty space has no counter
   const auto show = [&](int64_t at, const HeldBytes& held) {
     for (std::size_t s = 0; s < kMemorySpaceCount; ++s)
       if (held[s] != shown[s]) add_counter(static_cast<MemorySpace>(s), at, shown[s] = held[s]);

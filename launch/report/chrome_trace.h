@@ -1,8 +1,8 @@
-// Timelines in Chrome's trace format, which Perfetto opens. One process per rank and kind of times, one
-// thread per stream; on the compute thread ops lie inside their layer, and layers inside their micro-batch.
-// Waits are slices of their own, those of a collective for other ranks at its beginning, and a flow leads to
-// each op from every op of another stream that it comes after. Counters show the bytes of each category, per
-// memory space.
+// Writes timelines in Chrome's trace format, which Perfetto opens. There is one process for each rank and
+// kind of times (measured, predicted), and one thread for each stream. On the compute thread ops are nested
+// in their layer, and layers in their micro-batch. Waits are separate slices; a collective's wait for other
+// ranks is at its beginning. A flow leads to each op from every op of another stream that it waits for.
+// Counters show the bytes of each category in each memory space.
 #pragma once
 
 #include <string>
@@ -15,14 +15,14 @@ namespace recollect {
 class ChromeTrace {
  public:
   enum class Times { kPredicted, kMeasured };
-  // Process ids: a rank's own number where measured, and so much above it where predicted.
+  // Added to the rank's number for the process id of predicted times; measured times have the rank's number.
   static constexpr int kPredictedProcess = 1 << 20;
-  // What every document begins with.
+  // Every document begins with this.
   static constexpr std::string_view kMark = R"({"displayTimeUnit":"ms","traceEvents":[)";
 
-  // A report without a measured step adds nothing measured.
+  // With kMeasured, a report without a measured step adds nothing.
   void add(const RankReport& report, Times times);
-  // The whole document, of what was added.
+  // The whole document.
   std::string text() const { return std::string(kMark) + "\n" + events_ + "\n]}\n"; }
 
  private:

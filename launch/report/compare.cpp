@@ -17,7 +17,7 @@ const MemoryLedger& best_known(const RankReport& report) {
 
 int64_t less(uint64_t b, uint64_t a) { return static_cast<int64_t>(b) - static_cast<int64_t>(a); }
 
-// Measured where both runs have measured, for the two numbers to be of one kind.
+// Measured times if both runs have them, else predicted ones, so that both numbers are of one kind.
 struct Times {
   bool measured = false;
   double step[2] = {}, exposed[2] = {};
@@ -48,7 +48,7 @@ std::string three_times(const char* name, const DurationUnit& unit, const double
                      fmt::arg("n", kNameWidth), fmt::arg("w", kCellWidth));
 }
 
-// The latest values, where both runs have them.
+// The latest losses that both runs have.
 std::string losses_text(const std::vector<TrainingCurves>& curves) {
   std::string text;
   if (curves.size() != 2) return text;

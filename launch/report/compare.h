@@ -1,5 +1,5 @@
-// Two runs beside each other: loss, bytes by category and phase, and times. Of each run speaks the rank that holds
-// the most at its peak.
+// Compares two runs: loss, bytes by category and phase, and times. The rank with the highest peak represents
+// its run.
 #pragma once
 
 #include <string>
@@ -13,10 +13,10 @@ namespace recollect {
 
 const RankReport& fullest(const std::vector<RankReport>& run);
 
-// `curves`: of both; none where they have none.
+// `curves` are those of both runs, or empty.
 std::string comparison_text(const std::vector<RankReport>& a, const std::vector<RankReport>& b,
                             const std::vector<TrainingCurves>& curves = {});
-// {"unit", phase: {category: bytes of b less those of a}, ..., "step": seconds, "exposed": seconds}
+// {"unit", phase: {category: bytes of b minus bytes of a}, ..., "step": seconds, "exposed": seconds}
 nlohmann::ordered_json comparison_json(const std::vector<RankReport>& a, const std::vector<RankReport>& b);
 
 }  // namespace recollect

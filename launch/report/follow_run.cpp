@@ -24,14 +24,14 @@ using Run = std::vector<RankReport>;
 
 constexpr timespec kLook{1, 0};
 constexpr auto kBetweenPages = std::chrono::seconds(5);
-constexpr auto kUntilAnotherAttempt = std::chrono::seconds(20);  // of a launcher that starts ranks again
+constexpr auto kUntilAnotherAttempt = std::chrono::seconds(20);  // until a launcher restarts the ranks
 
-// What the folder holds of a run, as far as it is whole.
+// The complete parts of a run's folder so far.
 class Followed {
  public:
   explicit Followed(const std::string& folder) : folder_(folder), metrics_(folder) {}
 
-  // Whether anything is new.
+  // Returns whether anything is new.
   bool read() {
     const bool metrics = metrics_.read();
     return read_reports() || metrics;
@@ -42,7 +42,7 @@ class Followed {
     const std::vector<TrainingCurves> curves{metrics_.curves()};
     write_text_file(page, html_page(runs, {.curves = curves, .live = goes_on ? std::time(nullptr) : 0}));
   }
-  // Error kInput where they are not whole though nobody writes them any more.
+  // Throws kInput if the files are incomplete although the run has ended.
   void read_last() {
     metrics_.read();
     run_ = read_run(folder_);
@@ -51,7 +51,7 @@ class Followed {
  private:
   using Time = std::filesystem::file_time_type;
 
-  // Ranks write theirs one after the other, each at once; one of which some are missing is read later.
+  // Ranks write their reports one after the other, each atomically. If some are missing, they are read later.
   bool read_reports() {
     const std::vector<Time> times = times_of_reports();
     if (times.empty() || times == times_) return false;
@@ -81,7 +81,7 @@ class Followed {
   std::vector<Time> times_;
 };
 
-// SIGINT and SIGTERM are waited for, while there is an object of this class.
+// While an object of this class lives, SIGINT and SIGTERM do not end the program; wait() receives them.
 class Stop {
  public:
   Stop() {
@@ -94,14 +94,14 @@ class Stop {
   Stop(const Stop&) = delete;
   Stop& operator=(const Stop&) = delete;
 
-  // Whether one came within the time.
+  // Returns whether a signal came within the time.
   bool wait(const timespec& time) const { return ::sigtimedwait(&signals_, nullptr, &time) > 0; }
 
  private:
   sigset_t signals_{}, before_{};
 };
 
-// Whether a run that has died may be started again by its launcher: for a while.
+// Decides how long to wait for the launcher to restart a run that has died.
 class Patience {
  public:
   bool is_over(RunStage state) {
@@ -111,7 +111,7 @@ class Patience {
   }
 
  private:
-  Clock::time_point latest_ = Clock::now();  // when nobody waited for it
+  Clock::time_point latest_ = Clock::now();  // when there was last no reason to wait
 };
 
 }  // namespace

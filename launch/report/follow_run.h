@@ -1,13 +1,13 @@
-// `recollect report RUN --follow`: writes the page of a run again and again while the run goes on, and once more when it has
-// ended. Reads what the run writes and nothing else; the page needs no server, it reads itself anew.
+// `recollect report RUN --follow`: writes the page of a run repeatedly while the run continues, and a last
+// time after its end. It reads only the run's files. The page needs no server; it reloads itself.
 #pragma once
 
 #include <string>
 
 namespace recollect {
 
-// Until the run ends, or SIGINT or SIGTERM comes. Error kInput where the folder holds no run, or what it holds of one that has
-// ended is not whole; kStorage where the page cannot be written.
+// Returns when the run ends, or on SIGINT or SIGTERM. Throws kInput if the folder holds no run, or an ended
+// run with incomplete files; kStorage if the page cannot be written.
 void follow_run(const std::string& folder, const std::string& page);
 
 }  // namespace recollect

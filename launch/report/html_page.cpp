@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Equal parts once, in the order in which they first come.
+// Stores equal parts once, in the order of their first use.
 class Pool {
  public:
   std::size_t add(const Json& part) {
@@ -28,7 +28,7 @@ class Pool {
   std::string parts_;
 };
 
-// Text that may stand in a script element: whatever a name holds, it cannot end the element.
+// Escapes text for a script element, so that no name can end the element.
 std::string inside_script(const std::string& json) {
   std::string text;
   for (const char c : json)

@@ -1,5 +1,6 @@
-// One self-contained HTML page of a run, or of two to be compared: it needs no network and no other file. Its
-// numbers are those of the JSON; what several ranks share (the program, the times predicted) is in it once.
+// Makes one self-contained HTML page of a run, or of two runs to compare. It needs no network and no other
+// file. Its numbers are those of the JSON. Data that several ranks share (the program, the predicted times)
+// is stored once.
 #pragma once
 
 #include <span>
@@ -12,20 +13,21 @@
 
 namespace recollect {
 
-// Near the beginning of every page.
+// A mark near the beginning of every page.
 inline constexpr std::string_view kPageMark = "<title>Recollect report</title>";
 
-// Of a run's ranks the first so many have their timeline in the page; the tables are of all.
+// Only the first ranks of a run have their timeline in the page; the tables have all ranks.
 inline constexpr int kTimelinesInPage = 16;
 
 struct PageParts {
-  std::span<const TrainingCurves> curves = {};  // of each run; none, or as many as there are runs
-  std::string_view chart = {};                  // a section above all others, as HTML
-  // Where the run goes on: when the page was written, in seconds since 1970. It then reads itself again every few seconds.
+  std::span<const TrainingCurves> curves = {};  // one for each run, or empty
+  std::string_view chart = {};                  // an HTML section above all others
+  // If the run continues: when the page was written, in seconds since 1970. The page then reloads itself
+  // every few seconds.
   int64_t live = 0;
 };
 
-// Each run: the reports of its ranks, by rank; at least one.
+// Each run is the reports of its ranks, in rank order; there is at least one run.
 std::string html_page(std::span<const std::vector<RankReport>> runs, const PageParts& parts = {});
 
 }  // namespace recollect

@@ -1,4 +1,5 @@
-// What lengths_report.h writes and reads: apart from where it is made, so that a reader needs no program.
+// Writes and reads the JSON of lengths_report.h. It is a separate file, so that a reader does not depend on
+// programs.
 #include "engine/io/json.h"
 #include "launch/report/lengths_report.h"
 

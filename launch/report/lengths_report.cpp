@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kMostLines = 12;
 
-// Seconds of a micro-batch in such a step.
+// Predicted seconds of a micro-batch in a step of `micro_batches`.
 double predicted_micro_batch(const Program& program, const DeviceModel& device, int64_t micro_batches) {
   StepTimeline step;
   simulate(program.graph, program.schedule, device, micro_batches, &step);

@@ -1,5 +1,5 @@
-// What a rank says of itself while it trains, once a second: live.rankN.json, which goes when the run ends. Means are of the
-// steps since it was written before.
+// The file live.rankN.json, which each rank writes once a second while it trains, and removes at the end of
+// the run. Means are over the steps since the previous write.
 #pragma once
 
 #include <cstdint>
@@ -18,16 +18,16 @@ struct LiveRank {
   int64_t step = 0, max_steps = 0;
   int64_t written = 0;  // seconds since 1970
   double step_seconds = 0, waiting = 0,
-         exposed = 0;                    // a step; waiting: for other ranks, exposed: for streams
+         exposed = 0;                    // a step; waits for ranks, for streams
   uint64_t device = 0, host_memory = 0;  // bytes of the arenas
   bool operator==(const LiveRank&) const = default;
 };
 
 std::string live_rank_path(const std::string& folder, int rank);
 
-// Allocates nothing where the text is short.
+// Allocates nothing if the text is short.
 void append_live_rank(const LiveRank& live, fmt::memory_buffer& text);
-// None where it is another text, or half of one: it is read while it is written.
+// Empty if the text is incomplete or something else; the file may be read while it is written.
 std::optional<LiveRank> read_live_rank(const std::string& text);
 
 }  // namespace recollect

@@ -19,7 +19,7 @@ double StepTimes::median() const {
 
 namespace {
 
-// Of what every program's executor says.
+// Sums a number over the executors of all programs.
 template <typename Of>
 double sum_over(const ProgramCache& programs, const Of& of) {
   double sum = 0;
@@ -28,7 +28,8 @@ double sum_over(const ProgramCache& programs, const Of& of) {
   return sum;
 }
 
-// What the updates of fetched states waited for, which wait for nothing else, and what was waited for those of the host.
+// The waits of updates for prefetched states, which are their only waits, and the waits for updates on the
+// host.
 double waits_of_updates(const Executor& executor) {
   const Graph& graph = executor.program().graph;
   const auto is_fetched = [&](ValueId v) {

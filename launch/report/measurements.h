@@ -1,4 +1,4 @@
-// What a rank has measured while it trains: all that reports are made of, whoever runs the steps.
+// The measurements of a rank while it trains. All reports use only these.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@
 
 namespace recollect {
 
-// The seconds of the latest steps, in memory that does not grow.
+// The seconds of the latest steps, in memory of fixed size.
 class StepTimes {
  public:
   void add(double seconds) {
@@ -21,11 +21,11 @@ class StepTimes {
     sum_ += seconds;
     ++steps_;
   }
-  // The median is of those that come from now on.
+  // From now on the median counts only new steps.
   void restart() { kept_ = 0; }
   int64_t steps() const { return steps_; }
   int64_t since_restart() const { return kept_; }
-  double median() const;  // of the latest; 0 before the first step
+  double median() const;  // of the latest steps; 0 before the first
   double mean() const { return steps_ ? sum_ / static_cast<double>(steps_) : 0; }  // of all
 
  private:
@@ -34,25 +34,26 @@ class StepTimes {
   int64_t steps_ = 0, kept_ = 0;
 };
 
-// Between two steps. What it refers to must outlive it.
+// Valid between two steps. The referenced objects must outlive it.
 struct Measurements {
   const ProgramCache& programs;
   const Mesh& mesh;
   std::vector<CollectiveTimes> collectives;  // of the steps so far, summed
   StepTimes times;                           // of all steps so far
-  std::string adapted = {};                  // what came of replan_after
+  std::string adapted = {};                  // the result of replan_after
 
-  // The program that reports are of, where there are several (ProgramCache::neediest).
+  // The program that reports describe: of several, the one that needs the most memory
+  // (ProgramCache::neediest).
   const TrainingProgram& training() const { return programs.neediest().training; }
   const Executor& executor() const { return *programs.neediest().executor; }
 };
 
 // Seconds that the compute stream has waited for a stream, in all programs.
 double exposed_seconds(const ProgramCache& programs, StreamId stream);
-// And at the end of runs, for all streams.
+// The same at the end of runs, for all streams.
 double joined_seconds(const ProgramCache& programs);
 
-// And for optimizer states that are kept elsewhere, whatever stream brings them.
+// The same for offloaded optimizer states, on any stream.
 double exposed_seconds_of_states(const ProgramCache& programs);
 
 void add_measurement(const Config& config, const Measurements& measured, StepReport& report);

@@ -14,7 +14,7 @@ namespace recollect {
 
 namespace {
 
-// Numbers that travel in one collective.
+// The numbers that one collective transfers.
 constexpr int kLedgerNumbers = (kPhaseCount + 1) * kCategoryCount + 4;
 constexpr int kNumbers = 2 * kLedgerNumbers + 13;
 
@@ -110,7 +110,7 @@ RankMemory memory_of(const RankReport& report) {
 }
 
 std::vector<RankMemory> gather_memory(const RankMemory& mine, Communicator& world) {
-  std::vector<double> numbers;  // exact: no run has 2^53 bytes
+  std::vector<double> numbers;  // exact, because no run has 2^53 bytes
   append(numbers, mine.predicted);
   append(numbers, best_known(mine));
   numbers.push_back(mine.measured ? 1 : 0);

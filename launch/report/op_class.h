@@ -1,5 +1,5 @@
-// Into what a step's time is divided: the classes of Ivanov et al., "Data Movement Is All You Need" (2021), contraction,
-// normalisation and element-wise, and what a transformer's step has beside them.
+// The classes of ops by which reports divide the time of a step: contraction, normalisation and element-wise
+// as in Ivanov et al., "Data Movement Is All You Need" (2021), and the other ops of a transformer's step.
 #pragma once
 
 #include "engine/core/spelled.h"

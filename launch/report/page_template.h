@@ -1,4 +1,4 @@
-// The page as it is before the numbers are in it, made from the files of launch/report/page while building.
+// The page without its numbers, made from the files of launch/report/page during the build.
 #pragma once
 
 #include <string_view>

@@ -23,7 +23,7 @@ void add_run(const Timeline::Op& op, double seconds, double alike, const Roof& r
   row.least += roof.seconds(flops, bytes);
 }
 
-// Rates of a processor, and of a GPU.
+// The unit in which rates are printed; GPUs have another than processors.
 struct RateUnit {
   double flops = 1e-9;
   const char* name = "GFLOP/s";
@@ -83,7 +83,8 @@ double Profile::between() const {
 
 namespace {
 
-// A step of which every run was kept took what it took; else those that were not kept are like those that stand for them.
+// The time of a step: the measured time if every run was recorded; otherwise each recorded run also counts
+// for the runs that it represents.
 double step_seconds(const StepTimeline& times) {
   int64_t runs = 0;
   bool whole = true;

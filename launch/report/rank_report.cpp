@@ -38,7 +38,7 @@ double simulated_step(const Config& config, const Program& program, const Device
       .step_seconds;
 }
 
-// "8 sequences of 128", or of what they are padded to.
+// "8 sequences of 128", or "of at most 128" if lengths vary.
 std::string sequences_text(const Config& config) {
   const char* const longest = length_multiple(config) > 0 ? "at most " : "";
   return fmt::format("{} sequences of {}{}", config.training.global_batch_size, longest,
@@ -105,7 +105,7 @@ RankReport predict(const Config& config, const Mesh& mesh, const TrainingProgram
 }
 
 RankReport report_of(const Config& config, const Measurements& measured, const RunStart& start) {
-  const uint64_t resident = resident_bytes();  // before the report adds its own
+  const uint64_t resident = resident_bytes();  // before the report uses memory itself
   const Executor& executor = measured.executor();
   RankReport report =
       predict(config, measured.mesh, measured.training(), executor.program(), measured.programs.needs());
@@ -160,7 +160,7 @@ std::optional<Uncheckpointed> predict_uncheckpointed(
     return Uncheckpointed{.peak = none.program.predicted().peak(),
                           .step = simulated_step(config, none.program, none.shown),
                           .with_step = simulated_step(config, program, training.shown)};
-  } catch (const Error&) {  // a report is worth less than the run
+  } catch (const Error&) {  // a report must not end the run
     return {};
   }
 }

@@ -1,7 +1,6 @@
-// All that a rank says of its run: what it was predicted to hold and what it held, what each switch of
-// activation checkpointing did, how long steps took, and one step op by op. Made while the run goes on,
-// written to `memory.rankN.json` (rank_report_json.h), and the same again when read from there: tables, pages
-// and traces are made of nothing else.
+// The report of one rank: predicted and measured memory, the effect of each activation checkpointing switch,
+// the time of steps, and one step op by op. It is made during the run and written to `memory.rankN.json`
+// (rank_report_json.h); reading gives back an equal report. Tables, pages and traces are made only from it.
 #pragma once
 
 #include <functional>
@@ -20,7 +19,7 @@
 
 namespace recollect {
 
-// For whoever reads it; the same on all ranks.
+// Text for readers, the same on all ranks.
 struct RunDescription {
   std::string name;           // the output folder
   std::string model;          // "TYPE: 842496 parameters, fp32, backend cpu"
@@ -30,7 +29,7 @@ struct RunDescription {
   bool operator==(const RunDescription&) const = default;
 };
 
-// Before the first step, for the neediest of all lengths that sequences can be padded to.
+// Memory reserved before the first step, for the length that needs the most.
 struct ReservedMemory {
   uint64_t arena_predicted = 0;
   uint64_t arena = 0, host = 0, disk = 0;
@@ -39,20 +38,19 @@ struct ReservedMemory {
 
 ReservedMemory reserved_for(const MemoryLedger& needs);
 
-// What the same run would take without activation checkpointing, of the longest sequences.
+// Memory and time of the same run without activation checkpointing, for the longest sequences.
 struct Uncheckpointed {
-  uint64_t peak = 0;     // bytes of the device
+  uint64_t peak = 0;     // bytes on the device
   double step = 0;       // seconds, predicted
-  double with_step = 0;  // those of the run itself, by the same device model
+  double with_step = 0;  // of the run itself, by the same device model
   bool operator==(const Uncheckpointed&) const = default;
 };
 
-// What is known of a run when it begins, and stays so.
+// Facts that are fixed when a run begins.
 struct RunStart {
-  int64_t began = 0;  // seconds since 1970, by this rank's clock; 0: it has not begun
-  std::optional<Uncheckpointed> uncheckpointed =
-      {};                 // where something is checkpointed, and on the first rank alone
-  StartTimes times = {};  // this rank's
+  int64_t began = 0;                                  // seconds since 1970 by this rank's clock; 0: not begun
+  std::optional<Uncheckpointed> uncheckpointed = {};  // if something is checkpointed; only on the first rank
+  StartTimes times = {};                              // this rank's
   bool operator==(const RunStart&) const = default;
 };
 
@@ -62,18 +60,18 @@ struct RankReport {
   RunStart start;
   int64_t max_steps = 0, steps_done = 0;
   ReservedMemory reserved;
-  MemoryLedger predicted;                // of what has run, and before that of all lengths
-  std::optional<MemoryLedger> measured;  // once something has run
-  uint64_t communication_buffers = 0;    // of the communicators, in the host's memory
-  // In use on the device beside this rank's arena, measured: by the driver, by libraries and communicators,
-  // by other ranks and programs. 0 where memory is the host's.
+  MemoryLedger predicted;                // of the parts that have run; before the first step, of all lengths
+  std::optional<MemoryLedger> measured;  // set once something has run
+  uint64_t communication_buffers = 0;    // of the communicators, in host memory
+  // Measured device memory outside of this rank's arena: the driver, libraries, communicators, other ranks
+  // and programs. 0 on CPUs.
   uint64_t beside_arena = 0;
-  uint64_t device_communicators = 0;  // of it, this rank's communicators, where they say
-  ResidentMemory resident;            // of its process; where memory is the host's
+  uint64_t device_communicators = 0;  // the part of this rank's communicators, if known
+  ResidentMemory resident;            // of its process; only on CPUs
   std::vector<SwitchEffect> switches;
   std::vector<SwitchSentence> sentences;
   StepReport step;
-  std::vector<LengthReport> lengths;  // where sequences may be padded to several, and some have trained
+  std::vector<LengthReport> lengths;  // the lengths that have trained, if there are several
   Timeline timeline;
 };
 
@@ -81,14 +79,15 @@ struct RankReport {
 std::string ranks_text(const Config& config, const Mesh& mesh);
 RunDescription describe(const Config& config, const Mesh& mesh, const TrainingProgram& training);
 
-// What can be said before anything runs. `training` may have given `program` away. `needs`: what the run reserves.
+// The report before anything runs. `training` may no longer hold its `program`. `needs` is the memory that
+// the run reserves.
 RankReport predict(const Config& config, const Mesh& mesh, const TrainingProgram& training,
                    const Program& program, const MemoryLedger& needs);
-// With what has been measured so far.
+// The report with everything measured so far.
 RankReport report_of(const Config& config, const Measurements& measured, const RunStart& start = {});
 
-// None where nothing is checkpointed, or such a run cannot be planned. `training` may have given `program` away; `plan`: that of
-// a configuration that differs in activation_checkpointing alone.
+// Empty if nothing is checkpointed, or if such a run cannot be planned. `training` may no longer hold its
+// `program`. `plan` plans a configuration that differs only in activation_checkpointing.
 std::optional<Uncheckpointed> predict_uncheckpointed(
     const Config& config, const TrainingProgram& training, const Program& program,
     const std::function<TrainingProgram(const Config&)>& plan);

@@ -145,7 +145,7 @@ MemoryLedger read_ledger(const JsonPlace& json) {
   return ledger;
 }
 
-// What is "predicted" had another name in version 0.1.0, whose reports this version still reads.
+// Version 0.1.0 had another name for "predicted"; this version still reads its reports.
 void take_old_keys(nlohmann::json& document) {
   if (document.is_object())
     if (const auto old = document.find("foretold");
@@ -217,7 +217,7 @@ RankReport read_rank_report(std::string_view text, const std::string& source) {
   report.rank = static_cast<int>(json.at("rank").integer(0, report.ranks - 1));
   report.run = read_description(json.at("run"));
   report.steps_done = json.at("steps_done").integer();
-  if (const auto began = json.find("began")) {  // reports of former versions have neither; likewise below
+  if (const auto began = json.find("began")) {  // reports of older versions lack these and the keys below
     report.start.began = began->integer(0, kLatest);
     report.max_steps = json.at("max_steps").integer();
   }

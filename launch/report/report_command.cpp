@@ -40,7 +40,7 @@ std::string runs_json(const std::vector<Run>& runs) {
   return document.dump(2) + "\n";
 }
 
-// What is measured and what is predicted, of all ranks that have a timeline.
+// The trace with the measured and predicted times of all ranks that have a timeline.
 std::string trace_text(const Run& run) {
   ChromeTrace trace;
   for (const RankReport& report : run) {
@@ -50,7 +50,7 @@ std::string trace_text(const Run& run) {
   return trace.text();
 }
 
-// Of each run; says where a file has what it should not.
+// The curves of each run. Warns if a file has invalid lines.
 std::vector<TrainingCurves> curves_of(const Words& folders) {
   std::vector<TrainingCurves> curves;
   for (const std::string& folder : folders) {

@@ -1,4 +1,4 @@
-// `recollect report`: shows again what a run has left in its output folder, or two runs beside each other.
+// The command `recollect report`: shows the reports in the output folder of a run, or compares two runs.
 #pragma once
 
 #include <memory>
@@ -9,10 +9,10 @@
 namespace recollect {
 
 OptionTable report_options();
-// Error kInput where the folder does not hold a whole run.
+// Throws kInput if the folder does not hold a complete run.
 void report_command(const Words& words, std::unique_ptr<MpiEnvironment>& mpi);
 
-// Error kConfiguration where a command may not write its page or its trace to these ("": none).
+// Throws kConfiguration if a command may not write its page or its trace to these files ("": none).
 void check_report_files(const std::string& html, const std::string& trace);
 
 }  // namespace recollect

@@ -28,7 +28,7 @@ void ask(int) { times_asked.fetch_add(1, std::memory_order_relaxed); }
 ReportSignal::ReportSignal() : start_(times_asked.load(std::memory_order_relaxed)) {
   struct sigaction action {};
   action.sa_handler = ask;
-  action.sa_flags = SA_RESTART;  // whatever a rank waits for, it goes on waiting
+  action.sa_flags = SA_RESTART;  // a rank that waits continues to wait
   sigemptyset(&action.sa_mask);
   require(sigaction(SIGUSR2, &action, &before_) == 0,
           std::string("SIGUSR2 has no handler: ") + std::strerror(errno));
@@ -36,7 +36,8 @@ ReportSignal::ReportSignal() : start_(times_asked.load(std::memory_order_relaxed
   pthread_sigmask(SIG_UNBLOCK, &signal, &mask_before_);
 }
 
-// Threads that were made meanwhile do not block it, whatever this one does.
+// Threads that were made meanwhile do not block the signal, even if this thread blocks it. So it must not end
+// the process.
 ReportSignal::~ReportSignal() {
   pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
   if (before_.sa_handler == SIG_DFL) before_.sa_handler = SIG_IGN;

@@ -1,8 +1,8 @@
-// SIGUSR2 asks a run for its report, and never ends it. While an object of this class lives, the signal does
-// no more than count; whoever trains looks at the count between two steps. It may be blocked before: then
-// what has come by then counts too, and it is blocked again afterwards. The counter is the program's one
-// mutable global, because a handler reaches nothing else: only the handler writes it, it only grows, and it
-// needs no lock.
+// SIGUSR2 requests a report from a run and never ends it. While an object of this class lives, the signal
+// only increments a counter, which the training reads between two steps. If the signal was blocked before,
+// one that already came counts too, and it is blocked again afterwards. The counter is the program's only
+// mutable global, because a handler can access nothing else. Only the handler writes it, it only grows, and
+// it needs no lock.
 #pragma once
 
 #include <csignal>
@@ -13,14 +13,14 @@ namespace recollect {
 class ReportSignal {
  public:
   ReportSignal();
-  // The signal means again what it meant before; nothing, where it would end the process.
+  // Restores the former handling of the signal; if that would end the process, the signal is ignored.
   ~ReportSignal();
   ReportSignal(const ReportSignal&) = delete;
   ReportSignal& operator=(const ReportSignal&) = delete;
 
-  // For the first instructions of a run: lets the signal wait until there is an object of this class.
+  // Blocks the signal at the start of a run until an object of this class exists.
   static void hold();
-  // How often it has come to this process since this object was made.
+  // The number of signals to this process since the construction of this object.
   uint32_t count() const;
 
  private:

@@ -1,4 +1,4 @@
-// The occasions on which a run reports, and where its reports go: the terminal and the output folder.
+// Writes the reports of a run to the terminal and the output folder, when they are due.
 #pragma once
 
 #include "comm/communicator.h"
@@ -6,10 +6,10 @@
 
 namespace recollect {
 
-// Collective. What all ranks report together on an occasion of memory_report.at.
+// Collective. The report of all ranks at a time of memory_report.at.
 void report_together(const Config& config, const RankReport& report, Communicator& world, ReportFiles& files);
 
-// Not collective: SIGUSR2 comes to one rank earlier than to another, or to one alone.
+// Not collective, because SIGUSR2 reaches ranks at different times, or only one rank.
 void report_alone(const Config& config, const RankReport& report, ReportFiles& files);
 
 }  // namespace recollect

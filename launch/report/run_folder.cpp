@@ -37,7 +37,7 @@ RankReport read_rank(const std::string& folder, int rank) {
   return report;
 }
 
-// On a node that does not share rank 0's folder, a rank's own files have one of the same name.
+// If a node does not share rank 0's folder, its ranks write their files to a local folder of the same name.
 void make_own_folder(const Config& config, int rank) {
   if (rank == 0) return;
   std::error_code error;

@@ -1,5 +1,5 @@
-// What a run leaves in its output folder, written and read: memory.rankN.json and trace.rankN.json of every
-// rank, and report.html of all.
+// Writes and reads the report files in the output folder of a run: memory.rankN.json and trace.rankN.json of
+// every rank, and report.html of all.
 #pragma once
 
 #include <functional>
@@ -11,22 +11,22 @@
 
 namespace recollect {
 
-// The reports of all ranks of the run in that folder, by rank. Error kInput, naming the file, where one is
-// missing, damaged or of another run.
+// The reports of all ranks of the run in this folder, in rank order. Throws kInput, naming the file, if one
+// is missing, damaged or from another run.
 std::vector<RankReport> read_run(const std::string& folder);
 
-// Collective. The reports of all ranks on rank 0, in rank order; empty elsewhere. Timelines come along only
-// of those ranks that a page shows.
+// Collective. Returns the reports of all ranks on rank 0, in rank order, and nothing on other ranks. Only the
+// ranks that a page shows send their timelines.
 std::vector<RankReport> gather_reports(const RankReport& mine, Communicator& world);
 
-// Writes files that are worth less than the training: one that cannot be written is complained of, once.
+// Writes files that matter less than the training: if one cannot be written, it warns once.
 class ReportFiles {
  public:
   explicit ReportFiles(const Config& config) : config_(config) {}
   void write(const std::string& path, const std::string& text);
-  // Collective. Brings the files that the configuration asks for up to date with this report.
+  // Collective. Updates the files that the configuration selects with this report.
   void write_run(const RankReport& report, Communicator& world);
-  // The part of it that is not: this rank's own JSON.
+  // Not collective. Writes only this rank's JSON.
   void write_rank(const RankReport& report);
 
  private:

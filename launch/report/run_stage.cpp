@@ -20,11 +20,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of "run NAME" and "process 123 on HOST".
+// Parsed from "run NAME" and "process 123 on HOST".
 struct Holder {
   long process = 0;
   std::string host;
-  bool is_launched = false;  // by who may start it again: then it has a name
+  bool is_launched = false;  // its launcher may restart it; then the run has a name
 };
 
 Holder holder_of(const std::string& lock) {
@@ -46,7 +46,7 @@ bool is_alive(long process) {
   return process > 0 && (::kill(static_cast<pid_t>(process), 0) == 0 || errno == EPERM);
 }
 
-// status.N.json -> its path, by rank.
+// The paths of status.N.json, by rank.
 std::map<int, fs::path> statuses_in(const std::string& folder) {
   std::map<int, fs::path> found;
   std::error_code error;
@@ -78,7 +78,7 @@ std::string failure_in(const std::string& folder) {
   const fs::file_time_type done = fs::last_write_time(folder + "/train_results.json", error);
   for (const auto& [rank, path] : statuses_in(folder)) {
     std::error_code gone;
-    if (!error && fs::last_write_time(path, gone) < done) continue;  // of a run before
+    if (!error && fs::last_write_time(path, gone) < done) continue;  // from an earlier run
     std::ifstream file(path);
     const nlohmann::json json = nlohmann::json::parse(file, nullptr, false);
     if (!json.is_object() || !json.contains("first_failure") || !json["first_failure"].is_string()) continue;

@@ -1,4 +1,4 @@
-// Whether the run that writes to a folder goes on, from what lies there: for whoever looks on from outside.
+// Tells from the files in an output folder whether its run continues. It is for programs outside of the run.
 #pragma once
 
 #include <string>
@@ -6,16 +6,16 @@
 namespace recollect {
 
 enum class RunStage {
-  kNone,    // no run of ours has written there
-  kGoesOn,  // its process is alive; of one on another host, nothing says that it is not
-  kWaits,   // its process is gone, and its launcher may start it again
+  kNone,    // no run has written there
+  kGoesOn,  // its process is alive, or is on another host without a sign of its end
+  kWaits,   // its process is gone, and its launcher may restart it
   kDied,    // its process is gone before the run had ended
   kEnded,
 };
 
 RunStage stage_of_run(const std::string& folder);
 
-// Where a rank has failed: "rank 1: ...", of the lowest of them; "" where none has.
+// The failure of the lowest failed rank, "rank 1: ..."; "" if no rank failed.
 std::string failure_in(const std::string& folder);
 
 }  // namespace recollect

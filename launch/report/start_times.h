@@ -1,5 +1,5 @@
-// Where the time goes between the start of a run and its first step, by part. Parts are laps of one clock, so that they add
-// up: what no part is named for is the rest.
+// The time between the start of a run and its first step, by part. The parts are laps of one clock, so their
+// sum is the whole time; kRest is the time of everything else.
 #pragma once
 
 #include <array>
@@ -11,9 +11,10 @@
 
 namespace recollect {
 
-// configuration: reading it, and what ranks compare before they begin; data: opening and preparing it; device: its context
-// and the ranks' communicators; planning: graph, plan, layout; memory: reserving arenas, and choosing kernels; parameters:
-// drawing them, or reading them from a model or a snapshot; rest: the output folder, reports of the plan.
+// configuration: reading it, and comparing it between ranks; data: opening and preparing it; device: its
+// context and the communicators; planning: graph, plan, layout; memory: reserving arenas, and choosing
+// kernels; parameters: initialising them, or reading them from a model or a snapshot; rest: the output
+// folder, reports of the plan.
 enum class StartPart { kConfiguration, kData, kDevice, kPlanning, kMemory, kParameters, kRest };
 template <>
 inline constexpr std::array<std::string_view, 7> kSpellings<StartPart> = {
@@ -33,19 +34,19 @@ struct StartTimes {
 
 class StartClock {
  public:
-  // The time since the last lap was of that part.
+  // Adds the time since the last lap to `part`.
   void lap(StartPart part) {
     const Clock::time_point now = Clock::now();
     times_.of(part) += std::chrono::duration<double>(now - last_).count();
     last_ = now;
   }
-  // The same in a list of initialisers, before what takes `value`.
+  // The same within a list of initialisers, before the initialiser that uses `value`.
   template <typename T>
   T& lap_before(StartPart part, T& value) {
     lap(part);
     return value;
   }
-  // So much of what was counted as one part was of another.
+  // Moves `seconds` from one part to another.
   void move(double seconds, StartPart from, StartPart to) {
     times_.of(from) -= seconds;
     times_.of(to) += seconds;
@@ -58,8 +59,9 @@ class StartClock {
   StartTimes times_;
 };
 
-// "start: 2.31 s to the first step, of which data 0.4 s, parameters 1.2 s\n": the parts that take a tenth of it or more.
-// `first_step`: what it took more than the median of all; told where it is a tenth of the start or more.
+// "start: 2.31 s to the first step, of which data 0.4 s, parameters 1.2 s\n": the parts that take at least a
+// tenth of it. `first_step` is its extra time over the median step; it is printed if it is at least a tenth
+// of the start.
 std::string start_line(const StartTimes& times, double first_step);
 
 }  // namespace recollect

@@ -11,7 +11,7 @@
 
 namespace recollect {
 
-// The compute stream's thread is also the one that talks about ordinary memory.
+// The thread of the compute stream also runs the collectives on host memory.
 double StepReport::waiting_for_peers() const {
   double sum = 0;
   for (const CollectiveTimes& c : collectives)
@@ -27,7 +27,7 @@ double StepReport::waiting_on_any_stream() const {
 
 namespace {
 
-// For whom a rank stood longest, and how long; rank -1 for nobody.
+// The rank that this rank waited for longest, and how long; -1 if there was none.
 std::pair<int, double> slowest_peer(const CollectiveTimes& times) {
   std::pair<int, double> slowest{-1, 0.0};
   for (const auto& entry : times.for_ranks)
@@ -35,7 +35,7 @@ std::pair<int, double> slowest_peer(const CollectiveTimes& times) {
   return slowest;
 }
 
-// One line for each axis and stream, and how they add up to a step.
+// One line for each axis and stream, and the sum that makes up a step.
 std::string collectives_text(const StepReport& r) {
   if (r.collectives.empty()) return {};
   std::string text = "collectives a step (mean):\n";
@@ -154,7 +154,7 @@ StepReport read_step(const JsonPlace& json) {
     for (int s = 1; s < kStreamCount; ++s) {
       const auto stream = static_cast<StreamId>(s);
       const std::string name(name_of(stream));
-      if (stream != StreamId::kHost || waits.find(name))  // which reports of former versions have not
+      if (stream != StreamId::kHost || waits.find(name))  // missing in reports of older versions
         exposed.by_stream[s] = waits.at(name).amount();
     }
     exposed.joined = waits.at("others_to_finish").amount();
@@ -164,7 +164,7 @@ StepReport read_step(const JsonPlace& json) {
   if (report.steps == 0) return report;
   const JsonPlace measured = json.at("measured");
   read_times(measured, report.measured, report.measured_exposed);
-  if (const auto mean = measured.find("mean")) {  // reports of former versions have none
+  if (const auto mean = measured.find("mean")) {  // missing in reports of older versions
     report.mean = mean->amount();
     report.collectives = read_collectives(measured.at("collectives"));
   }

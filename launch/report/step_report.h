@@ -1,5 +1,5 @@
-// How long steps were predicted to take and how long they took; likewise the time in which the compute stream
-// stood waiting for the others. Of one rank, and never a collective.
+// Predicted and measured times of steps, and of the waits of the compute stream for other streams, on one
+// rank. No function here is collective.
 #pragma once
 
 #include <array>
@@ -14,25 +14,26 @@
 namespace recollect {
 
 struct StepReport {
-  std::string device;                                          // whose model predicts
+  std::string device;                                          // the device model of the prediction
   double predicted = 0, measured = 0;                          // seconds of a step; measured: the median
   ExposedWaits predicted_exposed = {}, measured_exposed = {};  // measured: the mean
   int64_t steps = 0;                                           // 0: nothing was measured
-  // Mean seconds of processor time that side streams took beside what was exposed, on cores that compute: by
-  // so much kernels were late. Zeros where there are cores to spare, and on a device whose copies take none.
+  // Mean seconds of processor time that side streams took from kernels on the same cores, besides exposed
+  // waits. Kernels were later by this time. Zeros if there are spare cores, and on a device whose copies use
+  // no cores.
   std::array<double, kStreamCount> taken = {};
-  double mean = 0;                                // seconds of a step, measured
-  std::vector<CollectiveTimes> collectives = {};  // of a step, measured: the mean
+  double mean = 0;                                // measured seconds of a step
+  std::vector<CollectiveTimes> collectives = {};  // measured means of a step
 
-  // Of the mean step: the compute stream stood for other ranks, in collectives of its own. With exposed waits
-  // and what is left, in which this rank itself works, that is the whole step.
+  // In the mean step, the waits for other ranks in collectives on the compute stream. Together with the
+  // exposed waits and computing(), the rank's own work, this is the whole step.
   double waiting_for_peers() const;
-  double waiting_on_any_stream() const;  // hidden behind compute or not
+  double waiting_on_any_stream() const;  // overlapped with compute or not
   double computing() const { return mean - waiting_for_peers() - measured_exposed.total(); }
   bool operator==(const StepReport&) const = default;
 };
 
-std::string step_text(const StepReport& report);  // empty where nothing was measured
+std::string step_text(const StepReport& report);  // empty if nothing was measured
 nlohmann::ordered_json step_json(const StepReport& report);
 StepReport read_step(const JsonPlace& json);
 

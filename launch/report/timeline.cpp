@@ -13,7 +13,7 @@ namespace {
 
 double seconds(int64_t nanoseconds) { return 1e-9 * static_cast<double>(nanoseconds); }
 
-// Of the ops that this one comes after, the one that was done last.
+// The op that ended last among those that `op` waits for.
 OpId last_done(const Timeline::Op& op, const StepTimeline::Run& run) {
   OpId last = kNone;
   const auto time_of = [&](OpId id) { return run.ops[id - run.first]; };
@@ -24,7 +24,7 @@ OpId last_done(const Timeline::Op& op, const StepTimeline::Run& run) {
   return last;
 }
 
-// The waits of one run, told to those who know whose doing they were.
+// Attributes the waits of one run to the streams that caused them.
 WaitTimes waits_of(const std::vector<Timeline::Op>& ops, const StepTimeline::Run& run) {
   std::vector<StreamId> streams;
   for (const Timeline::Op& op : ops) streams.push_back(op.stream);
@@ -45,7 +45,7 @@ WaitTimes waits_of(const std::vector<Timeline::Op>& ops, const StepTimeline::Run
 
 uint64_t whole(double amount) { return static_cast<uint64_t>(std::clamp(amount, 0.0, 1e18)); }
 
-// Of the dtype in which most of the products are.
+// The roofline for the dtype of most matrix products.
 Roof roof_of(const Graph& graph, const DeviceModel& device) {
   if (is_preset(device) || device.name == kRatesOfMachine) return {};
   std::map<DType, double> flops;

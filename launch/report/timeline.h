@@ -1,6 +1,6 @@
-// One step of one rank, free of the program that it came from: its ops, what memory holds while they run, and
-// when they run, as predicted and, once a step has been recorded, as measured. All that a trace and a page
-// draw.
+// One step of one rank, independent of the program that it came from: its ops, the memory in use while they
+// run, and their times, predicted and, once a step has been recorded, measured. Traces and pages are drawn
+// only from this.
 #pragma once
 
 #include <algorithm>
@@ -19,11 +19,11 @@
 
 namespace recollect {
 
-// What this machine can do at most, as `recollect calibrate` has measured it; zeros where a preset is reckoned with.
+// The roofline of this machine as `recollect calibrate` measured it; zeros if the device model is a preset.
 struct Roof {
   double flops = 0;      // FLOP/s of matrix products in the run's dtype
   double bandwidth = 0;  // bytes/s of memory
-  // Seconds that so much takes at least.
+  // The shortest possible time of this much work.
   double seconds(double of_flops, double of_bytes) const {
     return flops > 0 && bandwidth > 0 ? std::max(of_flops / flops, of_bytes / bandwidth) : 0;
   }
@@ -38,10 +38,10 @@ struct Timeline {
     StreamId stream = StreamId::kCompute;
     bool recomputes = false;
     OpClass is = OpClass::kElementwise;
-    uint64_t bytes = 0;       // that it writes
+    uint64_t bytes = 0;       // written
     uint64_t flops = 0;       // a multiply and an add count two
-    uint64_t touched = 0;     // bytes that it moves to and from memory
-    std::vector<OpId> waits;  // of other streams
+    uint64_t touched = 0;     // bytes moved to and from memory
+    std::vector<OpId> waits;  // ops of other streams
     bool operator==(const Op&) const = default;
   };
   std::vector<Op> ops;
@@ -49,18 +49,17 @@ struct Timeline {
   MemoryProfile memory;
   StepTimeline predicted;
   std::optional<StepTimeline> measured;
-  int64_t step = 0;      // the one that was measured; the first is 1
-  int64_t recorded = 1;  // steps up to that one, of which it has the medians
-  double not_timed =
-      0;  // seconds of a step before them, the median, whose ops were not timed; 0 where that is alike
+  int64_t step = 0;      // the measured step; the first is 1
+  int64_t recorded = 1;  // number of steps up to that one; times are their medians
+  double not_timed = 0;  // median seconds of the steps before, whose ops were not timed; 0 if the same
   bool operator==(const Timeline&) const = default;
 };
 
-// Without a measurement. The times predicted are those of `simulated`.
+// A timeline without measured times; `simulated` holds the predicted times.
 Timeline make_timeline(const Program& program, const DeviceModel& device, StepTimeline simulated);
 
-// Of a step, in seconds: what the compute stream waited, by the stream that was really late. `joined`: for
-// other streams to finish, at the ends of the runs.
+// Seconds in a step that the compute stream waited, by the stream that caused the wait. `joined` is the wait
+// for other streams to finish at the ends of runs.
 struct ExposedWaits {
   std::array<double, kStreamCount> by_stream{};
   double joined = 0;
@@ -68,14 +67,14 @@ struct ExposedWaits {
   bool operator==(const ExposedWaits&) const = default;
 };
 ExposedWaits exposed_waits(const std::vector<Timeline::Op>& ops, const StepTimeline& times);
-// Seconds that recomputation runs in a step.
+// Seconds of recomputation in a step.
 double recompute_seconds(const std::vector<Timeline::Op>& ops, const StepTimeline& times);
 
-// What is held at a tick and from then on, by space and category.
+// The bytes in use from a tick on, by space and category.
 using HeldBytes = std::array<MemoryLedger::Row, kMemorySpaceCount>;
 
-// When each tick of a run comes, in nanoseconds, from the times of its compute ops: entry 0 is tick
-// 2 * run.first. Never decreases.
+// The time of each tick of a run in nanoseconds, from the times of its compute ops. Entry 0 is tick 2 *
+// run.first. Times never decrease.
 std::vector<int64_t> tick_times(const std::vector<Timeline::Op>& ops, const StepTimeline::Run& run);
 
 // Calls `visit(tick, held)` for every tick at which something changes, in order, beginning with tick 0.

@@ -102,11 +102,11 @@ std::vector<Timeline::Op> read_ops(const JsonPlace& json) {
   const auto kind = numbers("kind", 0, static_cast<int64_t>(kinds.size()) - 1);
   const auto layer = numbers("layer", -1, kMostLayers), phase = numbers("phase", 0, kPhaseCount - 1);
   const auto stream = numbers("stream", 0, kStreamCount - 1), bytes = numbers("bytes", 0, JsonPlace::kMost);
-  std::vector<int64_t> recomputes(count, 0);  // reports of former versions do not tell
+  std::vector<int64_t> recomputes(count, 0);  // missing in reports of older versions
   if (const auto told = json.find("recomputes")) recomputes = told->integers(count, 0, 1);
   std::vector<int64_t> is(count, static_cast<int64_t>(OpClass::kElementwise)), flops(count, 0),
       touched(count, 0);
-  if (json.find("class")) {  // likewise
+  if (json.find("class")) {  // missing in older versions too
     is = numbers("class", 0, static_cast<int64_t>(kSpellings<OpClass>.size()) - 1);
     flops = numbers("flops", 0, JsonPlace::kMost);
     touched = numbers("touched", 0, JsonPlace::kMost);
@@ -130,7 +130,7 @@ std::vector<Timeline::Op> read_ops(const JsonPlace& json) {
   return ops;
 }
 
-// Nothing is given back that was not taken.
+// Checks that no more is freed than was allocated.
 void check_held(const MemoryProfile& memory, const JsonPlace& json) {
   for_each_change(memory, [&](int64_t, const HeldBytes& held) {
     for (const MemoryLedger::Row& row : held)
@@ -146,7 +146,7 @@ MemoryProfile read_memory(const JsonPlace& json, std::size_t ops) {
     std::copy(row.begin(), row.end(), memory.persistent[s].begin());
   }
   const JsonPlace bytes = json.at("bytes");
-  constexpr int64_t kMost = int64_t{1} << 60;  // no sum leaves 64 bits before check_held() sees it
+  constexpr int64_t kMost = int64_t{1} << 60;  // no sum overflows before check_held()
   const auto amounts = bytes.integers({}, -kMost, kMost);
   const auto later = json.at("ticks_later").integers(amounts.size());
   const auto space = json.at("space").integers(amounts.size(), 0, kMemorySpaceCount - 1);

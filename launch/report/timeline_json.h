@@ -1,7 +1,7 @@
-// A Timeline as compact JSON and back. Tables are columns; times are nanoseconds, each op's as the gap since
-// the op before it on its stream (or since the run began), how long it ran, and how much of the gap was spent
-// waiting; a duration of -1 is an op that was passed over. What is read is checked: every index is in range,
-// every time is within its run.
+// Writes a Timeline as compact JSON and reads it back. Tables are stored by column. Times are nanoseconds;
+// each op has the gap since the previous op of its stream (or since the start of the run), its duration, and
+// the part of the gap that was a wait. A duration of -1 marks an op that was skipped. Reading checks that
+// every index is in range and every time is within its run.
 #pragma once
 
 #include "engine/io/json.h"
@@ -10,10 +10,9 @@
 
 namespace recollect {
 
-// The names behind the numbers: {"streams", "phases", "categories", "spaces"}.
+// The names that the numbers stand for: {"streams", "phases", "categories", "spaces"}.
 nlohmann::ordered_json names_json();
-// {"unit", the names, "program": {"ops", "memory"}, "predicted", and where it was measured "step",
-// "measured"}
+// {"unit", the names, "program": {"ops", "memory"}, "predicted", and if measured "step", "measured"}
 nlohmann::ordered_json timeline_json(const Timeline& timeline);
 Timeline read_timeline(const JsonPlace& json);
 

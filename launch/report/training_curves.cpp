@@ -21,10 +21,10 @@ namespace {
 constexpr std::size_t kMostCurves = 32;
 constexpr std::size_t kLongestLine = 64 << 10;
 
-// Of a step's line, what people look at; the rest can be had from the file.
+// The curves of steps to keep; the others are only in the file.
 constexpr std::array<std::string_view, 5> kOfAStep = {"loss", "grad_norm", "learning_rate",
                                                       "tokens_per_second", "step_seconds"};
-// Of an evaluation's line, what says nothing of the model.
+// The keys of an evaluation that are no curves, because they say nothing about the model.
 constexpr std::array<std::string_view, 6> kOfNoModel = {
     "step", "epoch", "eval_tokens", "eval_valid_targets", "eval_seconds", "eval_samples"};
 
@@ -33,7 +33,7 @@ bool holds(const std::array<std::string_view, N>& names, std::string_view name) 
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// Six digits, so that a page stays small.
+// Rounds to six digits to keep the page small.
 double shortened(double value) { return std::strtod(fmt::format("{:.6g}", value).c_str(), nullptr); }
 
 }  // namespace
@@ -88,7 +88,7 @@ void TrainingCurves::add_line(std::string_view line) {
     return;
   }
   const auto at = step->get<int64_t>();
-  if (at < step_) return;  // behind which the run has gone back
+  if (at < step_) return;  // steps that a rollback repeats
   step_ = at;
   const bool evaluated = json.contains("eval_loss");
   if (!evaluated) add_shape(json);
@@ -163,7 +163,7 @@ bool MetricsFile::read() {
     inode_ = now.st_ino;
   }
   std::string text(1 << 20, '\0');
-  while (read_ < now.st_size) {  // and no further: a fast run may write as quickly as it is read
+  while (read_ < now.st_size) {  // stop at the size so far: a fast run may write as quickly as this reads
     const auto most = std::min(text.size(), static_cast<std::size_t>(now.st_size - read_));
     const ssize_t bytes = ::pread(file.get(), text.data(), most, read_);
     if (bytes <= 0) break;
