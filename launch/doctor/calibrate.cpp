@@ -38,12 +38,12 @@ namespace recollect {
 
 namespace {
 
-constexpr double kSecondsEach = 0.1;         // spent on one measurement beside training steps
+constexpr double kSecondsEach = 0.1;         // for one measurement outside of training steps
 constexpr double kTooFastToMeasure = 1e-12;  // seconds
 constexpr double kMostTouched = 256 << 20, kMostCopied = 64 << 20;  // bytes
-constexpr int kSums = 20;                                           // of two ranks, and as many of each size
+constexpr int kSums = 20;                                           // all-reduces of each size
 
-// Of all-reduces between two rank threads.
+// Measures all-reduces between two rank threads.
 void measure_link_of_threads(DeviceModel& device) {
   LocalGroup group(2);
   std::thread other([&] {
@@ -54,7 +54,7 @@ void measure_link_of_threads(DeviceModel& device) {
   other.join();
 }
 
-// The one number where a file had only one: the best rate that the kernel reaches.
+// The best rate of a kernel over all amounts, for the fields that hold one number.
 double best_rate(const DeviceModel& device, const char* kernel) {
   const auto found = device.kernels.find(kernel);
   if (found == device.kernels.end()) return 0;
@@ -69,9 +69,9 @@ void sum_up(DeviceModel& device) {
   const auto or_else = [](double rate, double otherwise) { return rate > 0 ? rate : otherwise; };
   device.gemm_bf16 = or_else(best_rate(device, "linear bf16"), device.gemm_f32);
   device.attention_bf16 = or_else(best_rate(device, "attention bf16"), device.attention_f32);
-  // Only the reference backend computes in double, and no model of it is of use.
+  // Only the reference backend computes in double, and its speed does not matter.
   device.gemm_f64 = device.gemm_f32 / 2;
-  constexpr double kGeluFlopsPerByte = 1.5;  // in the op's cost: twelve for an f32 read and written
+  constexpr double kGeluFlopsPerByte = 1.5;  // of the op's cost: 12 FLOPs for 8 bytes
   device.vector_flops = kGeluFlopsPerByte * best_rate(device, "bias_gelu f32");
   device.memory_bandwidth = device.memory_levels.back().rate;
   device.to_host_bandwidth = device.to_device_bandwidth = device.copies.back().rate;
@@ -89,7 +89,7 @@ DeviceModel measure_threads(int threads, double seconds, const DeviceModel& link
   try {
     device.kernels.merge(measure_ops("bf16", threads, seconds / 2).kernels);
   } catch (const Error& error) {
-    if (error.code() != ExitCode::kConfiguration) throw;  // the processor lacks the instructions
+    if (error.code() != ExitCode::kConfiguration) throw;  // else: missing instructions
   }
   sum_up(device);
   return device;
@@ -114,7 +114,7 @@ DeviceModel measure_device(const Calibration& calibration) {
 }
 
 bool measure_disk(const std::string& folder, DeviceModel& device) {
-  // Values of the sizes that a step moves: a small one takes an access, a large one is a stream.
+  // Sizes of values in a step: small ones measure the access time, large ones the bandwidth.
   constexpr std::size_t kSizes[] = {std::size_t{256} << 10, std::size_t{2} << 20, std::size_t{64} << 20};
   constexpr int kValues = 4;
   const std::size_t largest = kSizes[std::size(kSizes) - 1];
@@ -165,14 +165,14 @@ std::string unmeasured(const DeviceModel& device) {
 
 namespace {
 
-// "; load 0.3 on 2 cores", of the last minute; this program's own work is in it.
+// "; load 0.3 on 2 cores", over the last minute, including this program.
 std::string load_text() {
   const std::optional<MachineLoad> load = CoreClock().load();
   return load ? fmt::format("; load {:.1f} on {} cores", load->average, std::thread::hardware_concurrency())
               : "";
 }
 
-// What other programs take is missing from every rate.
+// Other programs make every rate too low.
 void warn_if_busy() {
   double load = 0;
   const double cores = std::thread::hardware_concurrency();
@@ -183,7 +183,7 @@ void warn_if_busy() {
         cores);
 }
 
-// "1,4": thread counts in ascending order. Where none are given: one, half of the cores, and all of them.
+// Parses "1,4" to thread counts in ascending order. The default is one, half of the cores, and all of them.
 std::vector<int> threads_to_measure(const std::string& text) {
   const int cores = usable_cores();
   std::vector<int> counts;
@@ -229,7 +229,7 @@ OptionTable CalibrateWords::options() {
   return table;
 }
 
-// `remarks`: how far its rounds lie apart, and how busy the machine is; a line.
+// `remarks` gets a line with the difference between the rounds and the load of the machine.
 DeviceModel measure_undisturbed(const Calibration& calibration, std::string& remarks) {
   warn_if_busy();
   CoreClock cores;
@@ -261,7 +261,7 @@ void calibrate_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
   if (backend != "cpu" && backend != "cuda")
     throw UsageError(fmt::format("--backend {}: expected cpu or cuda", printable(backend)));
   const bool gpu = backend == "cuda";
-  if (gpu) cuda::device_count();  // an Error, naming what is missing, where there is none
+  if (gpu) cuda::device_count();  // throws an Error that names what is missing
   if (gpu && !threads.empty()) throw UsageError("--threads is of CPUs: a GPU has none");
   const Calibration calibration{threads_to_measure(threads), seconds};
   if (!(calibration.seconds > 0 && calibration.seconds <= 3600))
@@ -270,7 +270,7 @@ void calibrate_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
   if (!disk.empty() && !std::filesystem::is_directory(disk))
     throw Error(ExitCode::kStorage, fmt::format("--disk {}: there is no such folder", printable(disk)),
                 "name one on the disk that is to be measured");
-  if (!out.empty()) const ReplacementFile writable(out);  // or all would be measured for nothing
+  if (!out.empty()) const ReplacementFile writable(out);  // fails before the measurement
   GpuMeasurement of_gpu;
   if (gpu) of_gpu = measure_gpu(GpuCalibration::of(seconds));
   std::string remarks = of_gpu.remarks;

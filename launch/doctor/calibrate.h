@@ -1,5 +1,5 @@
-// `recollect calibrate`: measures this machine, in some seconds, with steps of small models: ops that run
-// among others find the caches as they do in training.
+// The command `recollect calibrate`: measures the rates of this machine in some seconds, with training steps
+// of small models, so that ops find the caches in the same state as in training.
 #pragma once
 
 #include <memory>
@@ -14,21 +14,21 @@
 namespace recollect {
 
 struct Calibration {
-  std::vector<int> threads;  // of a rank, ascending; the last ones' rates are the model's own
-  double seconds = 15;       // about what it may take
+  std::vector<int> threads;  // threads of a rank, ascending; the last one gives the model's main rates
+  double seconds = 15;       // approximate time to spend
 };
 
-// The link is that between two rank threads.
+// The link is measured between two rank threads.
 DeviceModel measure_device(const Calibration& calibration);
 
-// bytes/s that values are written to and read from a file in that folder, into `device`; false where they go
-// through the system's page cache. Error kStorage.
+// Measures the bytes/s of writes to and reads from a file in `folder`, and stores them in `device`. Returns
+// false if they go through the page cache. Throws kStorage.
 bool measure_disk(const std::string& folder, DeviceModel& device);
 
-// What is wrong with rates that were measured between two looks at the cores; "" where nothing is.
+// A warning if other programs disturbed a measurement between the two readings; else "".
 std::string disturbance(const CoreTimes& before, const CoreTimes& after);
 
-// "not measured: ...": what the rates leave open, and why.
+// "not measured: ...": the rates that are missing, and why.
 std::string unmeasured(const DeviceModel& device);
 
 OptionTable calibrate_options();

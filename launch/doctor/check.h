@@ -1,5 +1,5 @@
-// What the doctor looks at, one file per group: each function examines and never fails. What cannot be found
-// out, in a container without /proc, say, is a line that says so.
+// The checks of `recollect doctor`, one file for each group. A check never fails itself: if something cannot
+// be determined, for example in a container without /proc, its line says so.
 #pragma once
 
 #include <string>
@@ -10,15 +10,15 @@
 
 namespace recollect::doctor {
 
-// kNone: what only a GPU needs, where there is none.
+// kNone: needed only with a GPU, and there is none.
 enum class Status { kOk, kWarn, kMissing, kNone };
 
 struct Check {
   std::string name;
   Status status = Status::kOk;
   std::string found = "";
-  std::string fix = "";  // what to do; empty where nothing is amiss
-  bool needed = false;   // for training on the CPU
+  std::string fix = "";  // what to do; empty if all is well
+  bool needed = false;   // needed for training on the CPU
 };
 
 struct Group {
@@ -28,19 +28,19 @@ struct Group {
 
 Group check_processor(const SystemFiles& files);
 Group check_memory(const SystemFiles& files);
-// Trains a tiny model with `program train`, and again on two ranks of mpirun: what is said of them is what
-// they did. `program` is this one's file, or empty where the system does not say.
+// Trains a tiny model with `program train`, alone and on two ranks of mpirun, and reports the results.
+// `program` is the path of this program, or empty if the system does not tell it.
 Group check_training(const SystemFiles& files, const std::string& program);
 Group check_gpu(const SystemFiles& files);
 Group check_disk(const std::string& folder);
 Group check_tools();
 
-// Further for tests.
+// The following are public only for tests.
 
-// What mpirun's last words mean, as a check named "mpirun".
+// Explains the output of a failed mpirun.
 Check explain_mpirun(int status, const std::string& output);
 
-// Of the processor's matrix tiles (AMX): "" where they are used, or the processor has none.
+// Why the processor's matrix tiles (AMX) are not used: "" if they are, or if it has none.
 std::string why_tiles_are_hidden(const CpuFeatures& processor);
 
 std::string gib(uint64_t bytes);

@@ -29,11 +29,11 @@ using namespace std::chrono_literals;
 constexpr std::size_t kMostOutput = 64 << 10;
 constexpr auto kGrace = 2s;  // between asking a process to end and ending it
 
-// In the child: never returns.
+// Runs in the child and never returns.
 [[noreturn]] void be_child(int output, pid_t parent, const std::function<int()>& body) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
-  if (::getppid() != parent) ::_exit(126);  // the parent has ended before it could be watched
+  if (::getppid() != parent) ::_exit(126);  // the parent ended before prctl()
   const int nothing = ::open("/dev/null", O_RDONLY);
   if (nothing >= 0) ::dup2(nothing, STDIN_FILENO);
   ::dup2(output, STDOUT_FILENO);
@@ -43,7 +43,7 @@ constexpr auto kGrace = 2s;  // between asking a process to end and ending it
   ::_exit(status);
 }
 
-// Takes what there is. False at the end.
+// Reads available output. Returns false at its end.
 bool drain(int from, std::string& output) {
   char buffer[4096];
   const ssize_t got = ::read(from, buffer, sizeof buffer);
@@ -51,8 +51,9 @@ bool drain(int from, std::string& output) {
   return got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR));
 }
 
-// Reads until the child has ended, which this says, or time is over. What its own children still hold open is
-// not waited for. The child stays a zombie, so that its number means it and its group.
+// Reads output until the child has ended or the time is over; returns whether it has ended. It does not wait
+// for the child's own children, which may keep the pipe open. The child stays a zombie, so that no other
+// process gets its number or its group.
 bool watch(pid_t child, int from, Clock::time_point deadline, std::string& output) {
   bool open = true;
   for (;;) {
@@ -94,18 +95,18 @@ Ended run_apart(const std::function<int()>& body, std::chrono::milliseconds boun
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return ended;
   ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
-  std::fflush(nullptr);  // or the child would say again what waits to be said
+  std::fflush(nullptr);  // or the child would print the buffer again
   const pid_t parent = ::getpid(), child = ::fork();
   if (child == 0) be_child(ends[1], parent, body);
   ::close(ends[1]);
   if (child > 0) {
-    ::setpgid(child, child);  // whoever comes first
+    ::setpgid(child, child);  // parent and child both do this
     ended.in_time = watch(child, ends[0], Clock::now() + bound, ended.output);
-    if (!ended.in_time) {  // mpirun ends its ranks when it is asked to end
+    if (!ended.in_time) {  // on SIGTERM mpirun ends its ranks
       ::kill(-child, SIGTERM);
       watch(child, ends[0], Clock::now() + kGrace, ended.output);
     }
-    ::kill(-child, SIGKILL);  // what it may have left behind, too
+    ::kill(-child, SIGKILL);  // also processes that it left behind
     int status = 0;
     while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }

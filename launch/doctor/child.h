@@ -1,5 +1,5 @@
-// Work in a process of its own, so that nothing it does (a library that crashes when it is loaded, a program
-// that never answers) harms this one. Must be called while the process has one thread.
+// Runs work in a separate process, so that it cannot harm this one (for example a library that crashes at its
+// load, or a program that never answers). Call it while this process has one thread.
 #pragma once
 
 #include <chrono>
@@ -18,18 +18,18 @@ struct Ended {
   std::string how() const;
 };
 
-// Runs `body`, whose result is the exit status and whose standard output is read; it is ended, with what it
-// started, when its time is over.
+// Runs `body` and reads its output; its result is the exit status. If its time is over, it is ended together
+// with the processes that it started.
 Ended run_apart(const std::function<int()>& body, std::chrono::milliseconds bound);
 
-// The same for a program, without what launchers of ranks leave in the environment. Status 127 where there is
-// no such program.
+// The same for a program, without the environment variables of launchers. The status is 127 if there is no
+// such program.
 Ended run_program(const std::vector<std::string>& words, const std::string& folder,
                   std::chrono::milliseconds bound);
 
-// The first line of `text`, without blanks around it.
+// The first line of `text` without surrounding blanks.
 std::string first_line(const std::string& text);
-// The line that says most: ours of an error, or the first with a letter in it.
+// The most informative line: an error message of recollect, or else the first line with a letter in it.
 std::string telling_line(const std::string& text);
 
 }  // namespace recollect::doctor

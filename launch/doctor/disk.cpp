@@ -1,4 +1,4 @@
-// What the disk of a folder can do for disk_checkpointing and for files that must be whole.
+// Checks the disk of a folder: its use for disk_checkpointing, and the features that complete files need.
 #include <fcntl.h>
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
@@ -34,7 +34,7 @@ std::string file_system(const std::string& folder) {
   return fmt::format("file system {:#x}", static_cast<unsigned long>(facts.f_type));
 }
 
-// A block to the disk and back, the way saved activations go.
+// Writes a block to the disk and reads it back in the same way as saved activations.
 Check kept_values(const std::string& folder) {
   Check check{.name = "saved activations"};
   try {
@@ -65,7 +65,7 @@ Check kept_values(const std::string& folder) {
   return check;
 }
 
-// Whether a file can be made without a name and its space be reserved; what replaces them where not.
+// Whether a file can be unnamed and its space reserved, and what is used instead if not.
 Check features(const std::string& folder) {
   Check check{.name = "file system", .found = file_system(folder)};
   const int file = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);

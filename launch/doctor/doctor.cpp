@@ -31,7 +31,7 @@ const char* name_of(Status status) {
   }
 }
 
-// This program's file; empty where the system does not say.
+// The path of this program; empty if the system does not tell it.
 std::string own_program() {
   char path[4096];
   const ssize_t length = ::readlink("/proc/self/exe", path, sizeof path);
@@ -62,7 +62,7 @@ std::string text(const std::vector<doctor::Group>& groups) {
 }
 
 std::string json(const std::vector<doctor::Group>& groups, bool ready) {
-  // What programs say of themselves need not be UTF-8.
+  // The output of other programs need not be UTF-8.
   using Json = nlohmann::ordered_json;
   Json document{{"ready", ready}, {"checks", Json::array()}};
   for (const doctor::Group& group : groups)
@@ -100,7 +100,7 @@ void doctor_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
   DoctorWords given;
   if (!parse_options(words, given.options()).empty()) throw UsageError("doctor takes no configuration");
   const bool as_json = given.json;
-  ::signal(SIGXFSZ, SIG_IGN);  // a limit on files is something to report
+  ::signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes must not kill the doctor
   const std::vector<doctor::Group> groups = examine(given.disk);
   std::string lacking;
   bool tried = true;

@@ -1,4 +1,4 @@
-// `recollect doctor`: whether this machine can train, and what to do where it cannot.
+// The command `recollect doctor`: checks whether this machine can train, and says what to do if it cannot.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 namespace recollect {
 
 OptionTable doctor_options();
-// Error kConfiguration after the report where training on the CPU would not work.
+// Throws kConfiguration after the report if training on the CPU would not work.
 void doctor_command(const Words& words, std::unique_ptr<MpiEnvironment>& mpi);
 
 }  // namespace recollect

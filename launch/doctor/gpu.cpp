@@ -1,5 +1,5 @@
-// NVIDIA's driver, devices and libraries. Each is loaded in a process of its own: nothing of them is linked,
-// and what is broken in them stays there.
+// Checks NVIDIA's driver, devices and libraries. Each is loaded in a separate process: none of them is
+// linked, and a broken one cannot harm this process.
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -21,7 +21,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kDriverPatience = 30s;  // the driver wakes up slowly
+constexpr auto kDriverPatience = 30s;  // the first call of the driver is slow
 
 template <typename Function>
 Function symbol(void* library, const char* name) {
@@ -30,7 +30,8 @@ Function symbol(void* library, const char* name) {
 
 std::string cuda_version(int number) { return fmt::format("{}.{}", number / 1000, number % 1000 / 10); }
 
-// In a process of its own: what the driver says, a line each. 1: no driver, 2: it refuses.
+// Runs in a separate process. Prints the driver's answers, one a line. Returns 1 without a driver, 2 if it
+// refuses.
 int ask_driver() {
   void* driver = ::dlopen("libcuda.so.1", RTLD_NOW);
   if (driver == nullptr) return 1;
@@ -100,7 +101,7 @@ std::vector<Check> driver(const SystemFiles& files) {
   return checks;
 }
 
-// Whether this program could use a device at all. One that was built without the backend lacks nothing.
+// Whether this program has the CUDA backend. A build without it is not an error.
 Check backend() {
   Check check{.name = "CUDA backend"};
   const Ended ended = run_apart(
@@ -123,7 +124,7 @@ Check backend() {
   return check;
 }
 
-// A library that the backend looks for while a run starts.
+// A library that the backend opens when a run starts.
 struct Wanted {
   const char* name;
   cuda::LibraryName (*library)();
@@ -132,14 +133,15 @@ struct Wanted {
 constexpr Wanted kWanted[] = {
     {"cublasLt", cuda::cublas_name}, {"cudnn", cuda::cudnn_name}, {"nccl", cuda::nccl_name}};
 
-// Of cuBLASLt every version that can be opened will do, so the search does not ask for it.
+// Every version of cuBLASLt works, so that the search does not read its version.
 std::size_t version_of(const cuda::Library& library) {
   return library.version() ? library.version() : library.function<std::size_t()>("cublasLtGetVersion")();
 }
 
 constexpr int kInNoPlace = 3;
 
-// As a run finds it, in a process of its own: two lines, what was found and what to do about it.
+// Searches the library as a run does, in a separate process. Prints two lines: what was found, and what to
+// do.
 int look_for(const Wanted& wanted) {
   int status = 0;
   try {
@@ -152,7 +154,7 @@ int look_for(const Wanted& wanted) {
     std::string text;
     std::getline(lines, text);
     bool looked = false, lies_somewhere = false;
-    for (std::string line; std::getline(lines, line); looked = true) {  // of the places, those that have one
+    for (std::string line; std::getline(lines, line); looked = true) {  // the places that have one
       if (line.ends_with(": not there") || line.find("cannot open shared object file") != line.npos) continue;
       text += (lies_somewhere ? ";" : "") + line;
       lies_somewhere = true;
@@ -161,7 +163,7 @@ int look_for(const Wanted& wanted) {
     status = looked && !lies_somewhere ? kInNoPlace : 1;
   }
   std::fflush(stdout);
-  ::_exit(status);  // whatever the library's destructors would do
+  ::_exit(status);  // without the library's destructors
 }
 
 Check library(const Wanted& wanted, bool has_gpu) {

@@ -39,12 +39,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kSeconds = 0.6;     // for steps, beside memory and link
-constexpr double kDisturbed = 0.25;  // above it, times could not be told within 30 %
+constexpr double kSeconds = 0.6;     // for steps, without memory and link
+constexpr double kDisturbed = 0.25;  // above it, predictions are off by more than 30 %
 constexpr std::size_t kMostKept = 64;
-constexpr char kUnknown = '-';  // before the reason why there are no rates
+constexpr char kUnknown = '-';  // marks the reason why there are no rates
 
-// All that rates depend on; a line.
+// One line with everything that rates depend on.
 std::string conditions(const Config& config, const std::string& communicator, int ranks, int threads) {
   Config::Model model = config.model;
   model.config.clear();
@@ -65,7 +65,7 @@ std::string file_of(const std::string& folder, const std::string& line) {
   return fmt::format("{}/rates-{:016x}.yaml", folder, hash_bytes(line.data(), line.size()));
 }
 
-// "" where none are kept.
+// The stored rates, or "" if there are none.
 std::string kept_rates(const std::string& path, const std::string& line) {
   std::string text;
   if (!read_file_text(path, kMaxDocumentBytes, text).empty() || !text.starts_with(line + "\n")) return "";
@@ -77,7 +77,7 @@ std::string kept_rates(const std::string& path, const std::string& line) {
   return text;
 }
 
-// The oldest go, where there are many.
+// Stores the rates. If there are many files, the oldest are removed.
 void keep_rates(const std::string& folder, const std::string& path, const std::string& text) {
   write_text_file(path, text);
   std::vector<std::pair<fs::file_time_type, fs::path>> kept;
@@ -95,7 +95,8 @@ double fastest_rate(const DeviceModel& device, const std::string& kernel) {
   return best;
 }
 
-// The numbers for ops of which no rates are known: in the proportions of the preset, by its products in this precision.
+// Sets the numbers for ops without measured rates: the preset's, scaled by the measured rate of products in
+// this precision.
 void set_numbers(DeviceModel& device, Precision precision) {
   const DeviceModel preset = device_preset("cpu");
   const bool bf16 = precision == Precision::kBF16;
@@ -109,7 +110,7 @@ void set_numbers(DeviceModel& device, Precision precision) {
   device.to_host_bandwidth = device.to_device_bandwidth = device.copies.back().rate;
 }
 
-// "" where nothing disturbed it.
+// Why a measurement is not valid; "" if nothing disturbed it.
 std::string busy(const std::optional<CoreTimes>& before, const std::optional<CoreTimes>& after, int processes,
                  double disturbed) {
   if (before && after)
@@ -123,7 +124,8 @@ std::string busy(const std::optional<CoreTimes>& before, const std::optional<Cor
   return "";
 }
 
-// Of this rank, beside the others. As a file has it, or kUnknown and why not.
+// Measures the rates of this rank while the others measure too. Returns them as text, or kUnknown and the
+// reason.
 std::string measure_rates(const Config& config, Communicator& world, int threads, int processes) {
   constexpr double kSecondsEach = 0.01, kMostTouched = 64 << 20, kMostCopied = 8 << 20;
   constexpr int kSums = 3;
@@ -154,7 +156,7 @@ bool wants_rates(const Config& config) {
          !tells_times(read_device_model(config.device.model).name) && config.training.max_steps > 0;
 }
 
-// The first rank's answer: rates that are kept, "" where they are to be measured, or kUnknown and why not.
+// Runs on the first rank. Returns stored rates, or "" if they must be measured, or kUnknown and the reason.
 std::string find_rates(const std::string& path, const std::string& line, int ranks, int threads) {
   if (path.empty()) return fmt::format("{}there is no folder to keep the rates of this machine in", kUnknown);
   if (ranks * threads > usable_cores())
@@ -187,7 +189,7 @@ std::string learn_machine_rates(Config& config, Communicator& world) {
     const auto of_process = static_cast<int>(config.parallelism.ranks_per_process);
     text = measure_rates(config, world, threads, std::max(1, ranks / of_process));
     give_back_freed_memory();
-    forget_peak_resident();  // of small models
+    forget_peak_resident();  // the small models' peak
     if (world.rank() == 0 && text.front() != kUnknown) {
       text.insert(0, line + "\n");
       try {
@@ -209,7 +211,7 @@ std::string learn_machine_rates(Config& config) {
       static_cast<int>(config.parallelism.tensor_parallel_size * config.parallelism.data_parallel_size);
   const int before = omp_get_max_threads(), threads = threads_per_rank(config, ranks);
   if (!wants_rates(config)) return "";
-  if (ranks * threads > usable_cores())  // not started at all: there may be thousands
+  if (ranks * threads > usable_cores())  // do not start them: there may be thousands
     return find_rates(kRatesOfMachine, "", ranks, threads).substr(1);
   LocalGroup group(ranks);
   std::vector<Config> configs(static_cast<std::size_t>(ranks), config);

@@ -1,7 +1,7 @@
-// The rates of this machine, by which times are shown where device.model is the preset cpu, which is of no machine in
-// particular. The first run or estimate of a model measures them within about a second; they are kept in the user's cache
-// folder for the same model on the same processor, cores, ranks and build. Nothing is decided by them: a plan follows from the
-// configuration alone, whatever a machine was busy with when it was measured.
+// The rates of this machine. Predicted times use them if device.model is the preset cpu, which describes no
+// particular machine. The first run or estimate of a model measures them in about a second. They are stored
+// in the user's cache folder for the same model on the same processor, cores, ranks and build. They decide
+// nothing: a plan depends only on the configuration, so that the load during a measurement cannot change it.
 #pragma once
 
 #include <string>
@@ -11,15 +11,16 @@
 
 namespace recollect {
 
-// Collective over the ranks of a resolved run, whose threads are agreed on: sets device.of_machine on all of them, or on none.
-// All measure at the same time, as they will train; what the first finds goes for all. Returns why there is nothing: "this
-// machine is busy ..."; "" where there is, or where times go by another model.
+// Collective over the ranks of a resolved run, after they have agreed on threads. Sets device.of_machine on
+// all ranks or on none. All ranks measure at the same time, as they will train; the rates of the first rank
+// are used by all. Returns the reason if there are no rates ("this machine is busy ..."); "" if there are, or
+// if another device model is used.
 std::string learn_machine_rates(Config& config, Communicator& world);
 
-// The same of ranks that there are not, which are threads meanwhile.
+// The same for planned ranks, which are threads during the measurement.
 std::string learn_machine_rates(Config& config);
 
-// $XDG_CACHE_HOME/recollect, below ~/.cache where the variable is not set; "" where there is no such folder.
+// $XDG_CACHE_HOME/recollect, or ~/.cache/recollect if the variable is not set; "" if there is no such folder.
 std::string rates_folder();
 
 }  // namespace recollect

@@ -24,7 +24,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kRuns = 6;  // of which the best counts, after one to warm up
+constexpr int kRuns = 6;  // after a warm-up; the best counts
 
 Config on_gpu(bool tf32) {
   Config config = read_config_text(
@@ -34,7 +34,7 @@ Config on_gpu(bool tf32) {
   return config;
 }
 
-// Programs of a few ops on the device.
+// Builds and times programs of a few ops on the device.
 class GpuBench {
  public:
   explicit GpuBench(bool tf32 = false)
@@ -65,7 +65,7 @@ class GpuBench {
                          .stream = stream});
   }
 
-  // The best times of its ops, by the device's clocks.
+  // The best time of each op by the device's clocks.
   std::vector<double> seconds(Graph graph) {
     Program program = compile(std::move(graph), kernels_);
     ProgramMemory memory(backend_.device(), {&program});
@@ -83,7 +83,7 @@ class GpuBench {
     return best;
   }
 
-  // Of a run that is replayed as a whole, by the host's clock.
+  // The time of a replayed graph by the host's clock.
   double replayed(Graph graph) {
     Program program = compile(std::move(graph), kernels_);
     ProgramMemory memory(backend_.device(), {&program});
@@ -120,7 +120,7 @@ double stream_rate(GpuBench& bench, double bytes) {
   return moved / bench.seconds(std::move(graph))[0];
 }
 
-// A square product of so many rows.
+// The rate of a square matrix product with `rows` rows.
 double product_rate(GpuBench& bench, int64_t rows, DType dtype) {
   Graph graph;
   const ValueId x = GpuBench::input(graph, {rows, rows}, dtype),
@@ -130,7 +130,8 @@ double product_rate(GpuBench& bench, int64_t rows, DType dtype) {
   return flops / bench.seconds(std::move(graph))[0];
 }
 
-// Each way alone, and both at once: the second copy comes back while the third goes out.
+// Measures copies in each direction alone and in both at once: the second copy runs back while the third runs
+// out.
 void measure_copies(GpuBench& bench, double bytes, GpuMeasurement& measured) {
   const Shape shape{static_cast<int64_t>(bytes) / 4};
   const auto graph_of = [&](bool both) {
@@ -149,7 +150,7 @@ void measure_copies(GpuBench& bench, double bytes, GpuMeasurement& measured) {
   measured.both_to_device = bytes / both[1];
 }
 
-// What an op of a replayed step takes beside its kernel's own time: of many that have next to nothing to do.
+// The fixed time of an op in a replayed step, measured with many tiny ops.
 double launch_cost(GpuBench& bench, int ops) {
   const auto graph_of = [&](int count) {
     Graph graph;
@@ -169,7 +170,7 @@ double best_rate(const DeviceModel& device, const std::string& kernel) {
   return best;
 }
 
-// The one number for those who have only one; what was not measured is the preset's.
+// Sets the fields that hold one number; those that were not measured get the preset's.
 void sum_up(DeviceModel& device, std::vector<std::string>& open) {
   const DeviceModel preset = device_preset("h200");
   const auto take = [&](double DeviceModel::*member, const std::string& kernel, const char* what) {

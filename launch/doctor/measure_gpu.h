@@ -1,5 +1,5 @@
-// `recollect calibrate --backend cuda`: what one GPU reaches, by its own clocks. Rates of ops are those of training steps of
-// small models, as on CPUs; memory, copies and launches are measured alone.
+// `recollect calibrate --backend cuda`: measures the rates of one GPU with its own clocks. Rates of ops come
+// from training steps of small models, as on CPUs; memory, copies and launches are measured separately.
 #pragma once
 
 #include <string>
@@ -11,21 +11,21 @@ namespace recollect {
 
 struct GpuCalibration {
   GpuSteps steps;
-  double bytes = 512 << 20;  // of one array
-  int tiny_ops = 400;        // of the program that tells what a launch costs
+  double bytes = 512 << 20;  // size of one array
+  int tiny_ops = 400;        // ops in the program that measures launches
   static GpuCalibration of(double seconds);
 };
 
 struct GpuMeasurement {
   DeviceModel device;
-  double both_to_host = 0, both_to_device = 0;  // bytes/s of copies while the other direction is busy
-  std::string remarks;                          // "not measured: ...", and copies both ways
+  double both_to_host = 0, both_to_device = 0;  // bytes/s with both directions busy
+  std::string remarks;                          // "not measured: ...", and copies in both directions
 };
 
-// Error kConfiguration where there is no backend or no device.
+// Throws kConfiguration if there is no backend or no device.
 GpuMeasurement measure_gpu(const GpuCalibration& calibration);
 
-// Matrix products alone, and memory: for the roof of a profile, in a second.
+// Only matrix products and memory, for the roofline of a profile, in a second.
 struct GpuRoof {
   double flops = 0, bandwidth = 0;
 };

@@ -19,9 +19,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double kShortest = 1e-12;  // seconds, where a clock sees none
+constexpr double kShortest = 1e-12;  // seconds, instead of zero
 constexpr double kMebibyte = 1 << 20;
-// Bytes of three arrays, from what one core's cache holds to what none does; of a copy; and of what ranks sum.
+// Bytes of three arrays, from the size of one core's cache to beyond all caches; of a copy; and of an
+// all-reduce.
 constexpr double kTouched[] = {0.25 * kMebibyte, kMebibyte,      4 * kMebibyte,
                                16 * kMebibyte,   64 * kMebibyte, 256 * kMebibyte};
 constexpr double kCopied[] = {kMebibyte, 8 * kMebibyte, 64 * kMebibyte};
@@ -31,7 +32,7 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-// The best of as many runs as fit the time, after one to warm up.
+// The best time of as many runs as fit into `seconds`, after a warm-up.
 double best_seconds(double seconds, const std::function<void()>& run) {
   run();
   const auto start = Clock::now();
@@ -49,7 +50,7 @@ struct Measured {
   Cost cost;
 };
 
-// One op on vectors of floats, as a program of its own.
+// Builds and times programs of one op on vectors of floats.
 class Bench {
  public:
   explicit Bench(double seconds) : seconds_(seconds) {
@@ -111,11 +112,11 @@ RateCurve measure_copies(double seconds_each, double most) {
 }
 
 void measure_link(Communicator& world, int repeats, DeviceModel& device) {
-  constexpr int kOfLatency = 25;  // times as many
+  constexpr int kOfLatency = 25;  // times `repeats`
   std::vector<float> data(static_cast<std::size_t>(kSummed[std::size(kSummed) - 1]) / sizeof(float));
   const auto time = [&](double bytes, int count) {
     double best = 1e30;
-    for (int i = 0; i <= count; ++i) {  // the first to warm up
+    for (int i = 0; i <= count; ++i) {  // the first is a warm-up
       world.barrier();
       const auto begin = Clock::now();
       world.all_reduce({data.data(), {static_cast<int64_t>(bytes / sizeof(float))}, DType::kF32},
@@ -125,7 +126,7 @@ void measure_link(Communicator& world, int repeats, DeviceModel& device) {
     return best;
   };
   const auto ranks = static_cast<double>(world.size());
-  const double sent = 2 * (ranks - 1) / ranks;  // by each rank, of a tensor's bytes
+  const double sent = 2 * (ranks - 1) / ranks;  // by each rank, as a multiple of the tensor
   device.link_latency = time(sizeof(float), kOfLatency * repeats);
   device.collectives.clear();
   for (const double bytes : kSummed) {

@@ -1,5 +1,5 @@
-// Rates beside those of training steps: of memory, by how much is touched over and over; of copies on the host; and of what
-// ranks sum together.
+// Measures rates outside of training steps: memory by the size of the working set, copies on the host, and
+// all-reduces.
 #pragma once
 
 #include "checkpointing/device_model.h"
@@ -7,11 +7,12 @@
 
 namespace recollect {
 
-// Each amount of bytes up to `most` takes about so many seconds, on the calling thread's OpenMP threads.
+// Each size up to `most` bytes takes about `seconds_each`, on the OpenMP threads of the calling thread.
 RateCurve measure_memory_levels(double seconds_each, double most);
 RateCurve measure_copies(double seconds_each, double most);
 
-// Collective, of two ranks or more: sets `collectives` and both numbers of the link, those that this rank has measured.
+// Collective over at least two ranks. Sets `collectives` and both numbers of the link to what this rank
+// measured.
 void measure_link(Communicator& world, int repeats, DeviceModel& device);
 
 }  // namespace recollect

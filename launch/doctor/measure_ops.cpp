@@ -34,13 +34,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Widths from where starting an op is all it takes to where arithmetic is, the quickest steps first.
+// Widths from those where starting an op dominates to those where arithmetic dominates, the quickest steps
+// first.
 constexpr StepSample kSamples[] = {
     {2, 64, 4, 256, 4, 64, 0.0, 1},         {2, 128, 4, 256, 4, 128, 0.1, 1, true},
     {2, 128, 4, 256, 8, 128, 0.0, 1},       {2, 256, 4, 1024, 4, 128, 0.0, 2},
     {1, 512, 8, 256, 2, 256, 0.1, 3, true}, {1, 768, 12, 4096, 1, 512, 0.0, 6}};
-constexpr int kLeastWidth = 128;                  // of what is measured however short the time
-constexpr int kLeastSteps = 2, kMostSteps = 300;  // after one to warm up
+constexpr int kLeastWidth = 128;                  // up to here, measured in any case
+constexpr int kLeastSteps = 2, kMostSteps = 300;  // after one warm-up step
 
 Config config_of(const ModelFamily& family, const StepSample& s, const std::string& sections,
                  const std::vector<std::string>& words = {}) {
@@ -67,7 +68,7 @@ Config config_on_cpu(const ModelFamily& family, const StepSample& s, const std::
                                threads, s.samples, kMostSteps + 1, precision));
 }
 
-// The first family, and of the others those that have ops of kinds that none before has.
+// The first family, and every other family with op kinds that no earlier one has.
 std::vector<const ModelFamily*> families_to_measure() {
   std::vector<const ModelFamily*> families;
   std::set<std::string> kinds;
@@ -82,7 +83,7 @@ std::vector<const ModelFamily*> families_to_measure() {
   return families;
 }
 
-// Of each op, the seconds of one step.
+// Measures the seconds of each op in one step.
 class OpClock final : public ExecutorProbe {
  public:
   void before_op(const Executor&, OpId) override { begun_ = Clock::now(); }
@@ -108,8 +109,8 @@ double mean_of_least(std::vector<double> seconds) {
   return std::accumulate(seconds.begin(), seconds.end(), 0.0) / static_cast<double>(seconds.size());
 }
 
-// Of every op, and of what is left of a step, the fastest tenth: what others take of the machine is in the
-// slower ones, and no step is spared by all of them.
+// The time at the fastest tenth of the steps, for every op and for the rest of a step. Other programs disturb
+// the slower ones, and no single step is undisturbed in all its ops.
 Step undisturbed(const std::vector<Step>& steps) {
   Step best{.ops = std::vector<double>(steps.front().ops.size())};
   std::vector<double> times(steps.size());
@@ -124,14 +125,14 @@ Step undisturbed(const std::vector<Step>& steps) {
   return best;
 }
 
-// All that was measured of one kernel at about one amount.
+// The sum of all measurements of one kernel at about one amount of work.
 struct Sum {
   double amounts = 0, work = 0, seconds = 0;
   int ops = 0;
 };
 using Sums = std::map<std::string, std::map<int, Sum>>;  // by kernel and the amount's power of two
 
-// `dtype_of_f32`: what the keys say in place of "f32".
+// `dtype_of_f32` replaces "f32" in the keys.
 void add_ops(const Graph& graph, const Step& step, Sums& sums, const std::string& dtype_of_f32 = "f32") {
   for (std::size_t id = 0; id < graph.ops().size(); ++id) {
     const KernelUse use = kernel_use({graph, graph.ops()[id]});
@@ -147,8 +148,8 @@ void add_ops(const Graph& graph, const Step& step, Sums& sums, const std::string
   }
 }
 
-// Ranks on the other cores, each with steps of its own: who computes beside others is slower, by shared
-// caches, memory and what the processor's clock allows.
+// Ranks on the other cores that run steps of their own. They make the measured rank slower, as in training:
+// ranks share caches, memory and the processor's clock budget.
 class Neighbours {
  public:
   Neighbours(const Config& config, int count) {
@@ -182,11 +183,11 @@ class Neighbours {
 };
 
 struct Timed {
-  double overhead = 0;   // seconds of the step that are no op's, of each op
+  double overhead = 0;   // seconds of the step between ops, per op
   double disturbed = 0;  // as in OpRates
 };
 
-// In `seconds` with all that it takes to begin. `neighbours`: ranks that do the same beside it.
+// Takes `seconds`, including the start. `neighbours` is the number of ranks that do the same at that time.
 Timed measure_one(Config config, int neighbours, double seconds, Sums& sums) {
   const auto start = Clock::now();
   const auto spent = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
@@ -195,7 +196,7 @@ Timed measure_one(Config config, int neighbours, double seconds, Sums& sums) {
   OpClock clock;
   Session session(config, *world, {.edit_program = {}, .probe = &clock});
   session.step();
-  config.training.max_steps = std::numeric_limits<int32_t>::max();  // for as long as it takes
+  config.training.max_steps = std::numeric_limits<int32_t>::max();  // the time limits it
   const Neighbours others(config, neighbours);
   std::vector<Step> steps;
   while (steps.size() < kLeastSteps || (steps.size() < kMostSteps && spent() < seconds)) {
@@ -220,7 +221,7 @@ std::map<std::string, RateCurve, std::less<>> rates_of_sums(const Sums& sums) {
   return rates;
 }
 
-// The medians of a few steps that are launched op by op, after two to warm up.
+// Adds the medians of a few steps that are launched op by op, after two warm-up steps.
 void measure_on_gpu(const ModelFamily& family, const StepSample& sample, const std::string& words,
                     double launch, Sums& sums) {
   constexpr int kWarm = 2, kTimed = 5;
@@ -265,7 +266,7 @@ OpRates measure_ops(const std::string& precision, int threads, double seconds) {
       }
   for (const auto& [family, sample] : samples) {
     const double left = std::chrono::duration<double>(end - Clock::now()).count();
-    if (left <= 0 && sample.width > kLeastWidth) break;  // the nearest rates stand for what was not reached
+    if (left <= 0 && sample.width > kLeastWidth) break;  // the nearest rates replace the missing ones
     const double gap = measure_one(config_on_cpu(*family, sample, precision, threads),
                                    usable_cores() / threads - 1, left * sample.share / shares, sums)
                            .overhead;
@@ -278,11 +279,12 @@ OpRates measure_ops(const std::string& precision, int threads, double seconds) {
 
 namespace {
 
-// A run made smaller. `width` 0: the run's own model; else one of its family of that width.
+// A smaller version of a run. `width` 0 means the run's own model; otherwise a model of its family with this
+// width.
 struct SmallRun {
   int64_t layers, samples, sequence, width = 0;
 
-  // Half of what matters least to rates. False where it is as small as it gets.
+  // Halves the size that matters least to rates. Returns false if nothing can be made smaller.
   bool shrink() {
     constexpr int64_t kLeastSequence = 128, kWidest = 1024, kNarrowest = 128;
     if (layers > 1) return layers /= 2, true;
@@ -295,7 +297,7 @@ struct SmallRun {
 };
 
 Config small_config(const Config& run, const SmallRun& small, int threads) {
-  constexpr int64_t kVocabulary = 2048, kHeadSize = 64;  // products with more rows of a head are no faster
+  constexpr int64_t kVocabulary = 2048, kHeadSize = 64;  // larger heads are not faster
   const ModelFamily& family = run.model.family();
   const ModelFacts facts = run.model.facts();
   const int64_t vocabulary = std::min(kVocabulary, facts.vocabulary.value);
@@ -324,10 +326,10 @@ Config small_config(const Config& run, const SmallRun& small, int threads) {
                                       family.tasks.front() == Task::kMaskedLm ? ", mask_token: 0" : ""));
 }
 
-// Seconds until a few of its steps are done, weights and all.
+// Predicted seconds for the initialisation and a few steps.
 double seconds_to_measure(Config config, const DeviceModel& device) {
-  constexpr double kSteps = 1.5 + kLeastSteps + 2;  // the first pages its memory in
-  constexpr double kFilled = 0.5e9;                 // bytes/s, of weights that are drawn at random
+  constexpr double kSteps = 1.5 + kLeastSteps + 2;  // page faults make the first slow
+  constexpr double kFilled = 0.5e9;                 // bytes/s of random weights
   resolve_planned_world(config);
   const PlannedTraining planned = plan_training(config, 0, 0);
   const Program& program = planned.training.program;
@@ -335,7 +337,7 @@ double seconds_to_measure(Config config, const DeviceModel& device) {
          static_cast<double>(program.predicted().persistent_bytes) / kFilled;
 }
 
-// Where the run's own model cannot be cut to fewer layers or words, one of its family is next.
+// Empty if the run's own model cannot have fewer layers or words; then a model of its family is next.
 std::optional<Config> try_small_config(const Config& run, const SmallRun& small, int threads) {
   try {
     return small_config(run, small, threads);

@@ -1,4 +1,4 @@
-// Memory and the limits on what goes with it.
+// Checks memory and the limits related to it.
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -66,7 +66,7 @@ std::string limit_text(rlim_t value, bool bytes) {
   return bytes ? gib(value) : fmt::format("{}", static_cast<uint64_t>(value));
 }
 
-// `low`: below this, `fix`.
+// Below `low` the check shows `fix`.
 Check limit(const char* name, __rlimit_resource which, bool bytes, uint64_t low, const char* fix) {
   rlimit value{};
   Check check{.name = name};
@@ -84,7 +84,7 @@ Check limit(const char* name, __rlimit_resource which, bool bytes, uint64_t low,
   return check;
 }
 
-// `low`: below this many free bytes, `fix`.
+// Below `low` free bytes the check shows `fix`.
 Check space(const char* name, const std::string& folder, uint64_t low, const char* fix) {
   Check check{.name = name};
   struct statvfs room {};
@@ -116,7 +116,7 @@ Group check_memory(const SystemFiles& files) {
   return {
       "memory",
       {memory(files), huge_pages(files),
-       // Pinned memory of CUDA does not count here; that of a fabric does.
+       // CUDA's pinned memory does not count against this limit; a network fabric's does.
        limit("locked memory", RLIMIT_MEMLOCK, true, fabric ? RLIM_INFINITY : 0,
              "MPI over InfiniBand wants it unlimited: ulimit -l unlimited, or /etc/security/limits.conf"),
        limit("open files", RLIMIT_NOFILE, false, 1024, "ulimit -n 4096"),

@@ -1,4 +1,5 @@
-// What the processor can do, what this program was compiled for, and how much of the machine is ours.
+// Checks the instructions of the processor, those that this program was compiled for, and the available
+// cores.
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,7 +22,8 @@ std::string list(const std::vector<std::string>& names) {
   return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
 }
 
-// Kernels are chosen among those that this program has; what else it consists of is compiled for one set.
+// Kernels are chosen at run time among those in this program; all other code is compiled for one instruction
+// set.
 Check instructions() {
   constexpr CpuIsa kSets[] = {CpuIsa::kAvx2, CpuIsa::kAvx512, CpuIsa::kAvx512Bf16, CpuIsa::kAmx};
   std::vector<std::string> here, kernels, unused;
@@ -94,7 +96,7 @@ Check threads() {
 
 }  // namespace
 
-// Of Intel's family 6: Sapphire Rapids, Emerald Rapids, Granite Rapids and its smaller sister.
+// Models of Intel's family 6: Sapphire Rapids, Emerald Rapids, Granite Rapids and Granite Rapids-D.
 std::string why_tiles_are_hidden(const CpuFeatures& processor) {
   constexpr unsigned kWithTiles[] = {0x8f, 0xcf, 0xad, 0xae};
   if (processor.amx_granted) return "";

@@ -24,7 +24,8 @@ constexpr std::pair<const char*, RateCurve DeviceModel::*> kCurves[] = {
     {"collectives", &DeviceModel::collectives},
     {"copies", &DeviceModel::copies}};
 
-// The points of both; of those at the same amount the faster. A round that had less time has not reached the largest amounts.
+// The points of both curves; at equal amounts the faster one. A round with less time may lack the largest
+// amounts.
 RateCurve faster(const RateCurve& a, const RateCurve& b, const std::string& name, Differences& differences) {
   constexpr double kSame = 1.001;  // amounts are means of the same ops
   RateCurve both = a;

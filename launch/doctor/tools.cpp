@@ -1,4 +1,4 @@
-// What building from source takes. A program that is built needs none of it.
+// Checks the tools that a build from source needs. A built program needs none of them.
 #include <cstdlib>
 
 #include <fmt/format.h>
@@ -12,7 +12,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// The first number with a dot in it.
+// The first number in `text` with a dot in it.
 std::string version_in(const std::string& text) {
   for (std::size_t at = text.find_first_of("0123456789"); at != std::string::npos;
        at = text.find_first_of("0123456789", at)) {
@@ -24,7 +24,7 @@ std::string version_in(const std::string& text) {
   return "";
 }
 
-// Major and minor as one number.
+// Major and minor version as one comparable number.
 int rank_of(const std::string& version) {
   char* end = nullptr;
   const long major = std::strtol(version.c_str(), &end, 10);
@@ -32,7 +32,7 @@ int rank_of(const std::string& version) {
   return static_cast<int>(1000 * major + std::min(minor, 999l));
 }
 
-// `marker`: the version stands behind it. `least`: as rank_of.
+// The version follows `marker` in the output of the tool. `least` is a number of rank_of().
 Check tool(const char* name, const std::vector<std::string>& words, const char* marker, int least,
            const char* fix) {
   Check check{.name = name};

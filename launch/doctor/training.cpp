@@ -1,4 +1,4 @@
-// Whether it trains: a step of a tiny model, alone and on two ranks of mpirun, by this very program.
+// Checks that training works: this program trains a step of a tiny model, alone and on two ranks of mpirun.
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
@@ -24,11 +24,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// What the script of the source tree sets, a program that was installed is told by hand.
+// The source tree has a script for these variables; with an installed program the user sets them by hand.
 constexpr const char* kAsRoot =
     "`. launch/setup.sh` (export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1), or use "
     "`recollect run` instead";
-constexpr auto kTrainingPatience = 60s;  // a machine that does other things is no broken one
+constexpr auto kTrainingPatience = 60s;  // a busy machine is not a broken one
 
 std::string tiny_model() {
   const ModelFamily& family = model_families().front();
@@ -44,7 +44,7 @@ constexpr const char* kRest =
     "data: {format: random}\n"
     "logging: {progress: off}\n";
 
-// A folder of our own where something can be written, removed at the end; empty where there is none.
+// A writable temporary folder, removed at the end; empty if none can be made.
 class Folder {
  public:
   Folder() {
@@ -112,7 +112,7 @@ Check mpirun(const std::string& program, const Folder& folder) {
 
 bool is_set(const char* name) { return std::getenv(name) != nullptr; }
 
-// Root and more ranks than cores: what mpirun refuses unless it is told otherwise.
+// By default mpirun refuses to run as root and with more ranks than cores; checks both.
 Check permissions() {
   Check check{.name = "mpirun's rules"};
   const bool root = ::geteuid() == 0;
@@ -132,8 +132,8 @@ Check permissions() {
   return check;
 }
 
-// Whether one process may read the memory of its child: 0, or the system's reason. Two ranks of Open MPI do
-// so for long messages, and print "Read -1" where they may not.
+// Whether a process may read the memory of its child: returns 0, or the system's error number. Open MPI's
+// ranks do so for long messages, and print "Read -1" if it is forbidden.
 int read_of_another() {
   int* word = static_cast<int*>(
       ::mmap(nullptr, sizeof(int), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
