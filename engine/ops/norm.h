@@ -5,7 +5,7 @@
 
 namespace recollect {
 
-// Added to the weights of an RMS norm; 0 if it is not given.
+// Added to the weights of an RMS norm, of rows or of heads; 0 if it is not given.
 inline double weight_offset(const Attributes& attributes) {
   return attributes.has("weight_offset") ? attributes.real("weight_offset") : 0;
 }

@@ -73,7 +73,7 @@
 // rms_norm_backward         dy, x, weight, rstd, add?            dx, acc dweight        epsilon
 //     As layer_norm_backward.
 // head_norm                 x [T,w], weight [d], second? [d]     y [T,w]                heads second_heads
-//                                                                                       epsilon
+//                                                                                       epsilon weight_offset?
 //     The first `heads` heads of d elements of each row become x * rstd * weight, the second_heads heads after them
 //     x * rstd * second. Each head has its own rstd = 1 / sqrt(mean(x^2) + epsilon). The rest of the row is copied.
 //     second is present if second_heads is not 0.

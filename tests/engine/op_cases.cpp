@@ -305,6 +305,11 @@ void add_head_norm_cases(std::vector<OpCase>& cases) {
     backward.accumulators = {{1, statistic("dweight", {size})}};
     if (second > 0) backward.accumulators.emplace(2, statistic("dsecond", {size}));
     add_both(cases, backward);
+    for (OpCase* beside_one : {&forward, &backward}) {
+      beside_one->name = beside_one->kind + "_beside_one_" + name;
+      beside_one->attributes.set("weight_offset", 1.0);
+      cases.push_back(*beside_one);
+    }
   }
 }
 

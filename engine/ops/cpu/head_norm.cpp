@@ -5,6 +5,7 @@
 
 #include "engine/ops/cpu/column_sums.h"
 #include "engine/ops/cpu/kernels.h"
+#include "engine/ops/norm.h"
 
 namespace recollect::cpu {
 
@@ -18,7 +19,8 @@ struct HeadsOfRow {
         size(view.in(x + 1).shape[0]),
         first(view.attributes().integer("heads")),
         all(first + view.attributes().integer("second_heads")),
-        epsilon(static_cast<float>(view.attributes().real("epsilon"))) {}
+        epsilon(static_cast<float>(view.attributes().real("epsilon"))),
+        offset(static_cast<float>(weight_offset(view.attributes()))) {}
 
   template <typename A>
   float rstd(const A* x) const {
@@ -29,7 +31,7 @@ struct HeadsOfRow {
   }
 
   int64_t rows, width, size, first, all;
-  float epsilon;
+  float epsilon, offset;
 };
 
 template <typename A>
@@ -48,7 +50,7 @@ class HeadNorm : public Kernel {
           const A* from = x + r * width + head * size;
           const float rstd = heads_.rstd(from);
           write_each(y + r * width + head * size, size,
-                     [&](int64_t c) { return load(from[c]) * rstd * weight[c]; });
+                     [&](int64_t c) { return load(from[c]) * rstd * (weight[c] + heads_.offset); });
         }
         const int64_t rest = r * width + heads_.all * size;
         if (x != y) std::copy(x + rest, x + (r + 1) * width, y + rest);
@@ -97,17 +99,18 @@ class HeadNormBackward : public Kernel {
 
  private:
   void one_head(const A* dy, const A* x, const float* weight, A* dx, float* dweight) const {
-    const float rstd = heads_.rstd(x);
+    const float rstd = heads_.rstd(x), offset = heads_.offset;
     float sum = 0.0f;
 #pragma omp simd reduction(+ : sum)
     for (int64_t c = 0; c < heads_.size; ++c) {
       const float product = load(dy[c]) * (load(x[c]) * rstd);
-      sum += product * weight[c];
+      sum += product * (weight[c] + offset);
       dweight[c] += product;
     }
     const float average = sum / static_cast<float>(heads_.size);
-    write_each(dx, heads_.size,
-               [&](int64_t c) { return rstd * (load(dy[c]) * weight[c] - load(x[c]) * rstd * average); });
+    write_each(dx, heads_.size, [&](int64_t c) {
+      return rstd * (load(dy[c]) * (weight[c] + offset) - load(x[c]) * rstd * average);
+    });
   }
 
   HeadsOfRow heads_;

@@ -17,7 +17,7 @@ struct NormedHeads {
   A* out;                        // y, which may overwrite x; or dx, which may overwrite dy
   int64_t rows, width;
   int size, first, all;
-  float epsilon;
+  float epsilon, offset;  // offset: of the weights
 
   __device__ int64_t items() const { return rows * all; }
   __device__ int64_t place(int64_t item) const { return item / all * width + item % all * size; }
@@ -76,14 +76,14 @@ __global__ void __launch_bounds__(HeadNormCut::kThreads) normalize_heads(const N
       if (!valid || c >= in.size) continue;
       const Floats<N> scale = load<N>(weight + c);
 #pragma unroll
-      for (int i = 0; i < N; ++i) x[v][i] = x[v][i] * rstd * scale[i];
+      for (int i = 0; i < N; ++i) x[v][i] = x[v][i] * rstd * (scale[i] + in.offset);
       store<N>(in.out + at + c, x[v]);
     }
   }
   copy_rest<N>(in.x, in.out, in.rows, in.width, int64_t{in.all} * in.size);
 }
 
-// With n = x * rstd and g = dy * weight: dx = rstd * (g - n * mean(g * n)); a weight's gradient
+// With n = x * rstd and g = dy * (weight + offset): dx = rstd * (g - n * mean(g * n)); a weight's gradient
 // is the sum of dy * n over its heads. `partials`: one row for each block and kind of heads.
 template <typename A, int N, int kVectors>
 __global__ void __launch_bounds__(HeadNormCut::kThreads)
@@ -108,6 +108,7 @@ __global__ void __launch_bounds__(HeadNormCut::kThreads)
       for (int i = 0; i < N; ++i) {
         x[v][i] *= rstd;
         const float product = dy[v][i] * x[v][i];
+        weight[v][i] += in.offset;
         sum += product * weight[v][i];
         of_first[v * N + i] += second ? 0.0f : product;
         of_second[v * N + i] += second ? product : 0.0f;
@@ -151,7 +152,8 @@ NormedHeads<A> normed_heads(const KernelArgs& args, const HeadNormCut& cut, std:
           .size = static_cast<int>(cut.size),
           .first = static_cast<int>(cut.first),
           .all = static_cast<int>(cut.all),
-          .epsilon = cut.epsilon};
+          .epsilon = cut.epsilon,
+          .offset = cut.offset};
 }
 
 template <typename A, int N, int kVectors>

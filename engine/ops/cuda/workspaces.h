@@ -14,6 +14,7 @@
 #include "engine/ops/cuda/gemm_workspace.h"
 #include "engine/ops/cuda/linear_shapes.h"
 #include "engine/ops/muon.h"
+#include "engine/ops/norm.h"
 
 namespace recollect::cuda {
 
@@ -107,7 +108,8 @@ struct HeadNormCut {
         first(view.attributes().integer("heads")),
         all(first + view.attributes().integer("second_heads")),
         kinds(all > first ? 2 : 1),
-        epsilon(static_cast<float>(view.attributes().real("epsilon"))) {
+        epsilon(static_cast<float>(view.attributes().real("epsilon"))),
+        offset(static_cast<float>(weight_offset(view.attributes()))) {
     const Value& value = view.in(x);
     vector = std::min(row_vector(value.dtype, size), row_vector(value.dtype, value.shape[1]));
     const auto whole = static_cast<uint32_t>(ceil_div(size, vector));
@@ -121,7 +123,7 @@ struct HeadNormCut {
 
   int64_t size, first, all;  // size of a head; number of heads
   int kinds;
-  float epsilon;
+  float epsilon, offset;
   int vector = 1, lanes = 1, groups = 1;
   int64_t vectors = 1, blocks = 1;
 };

@@ -1,6 +1,7 @@
-// y = x * rstd * weight, head by head; columns after the heads are copied.
+// y = x * rstd * (weight + offset), head by head; columns after the heads are copied.
 #include <cmath>
 
+#include "engine/ops/norm.h"
 #include "engine/ops/reference/kernels.h"
 
 namespace recollect::reference {
@@ -19,18 +20,19 @@ void head_norm(const KernelArgs& args, const Attributes& attributes) {
   T* y = args.out[0].as<T>();
   const int64_t tokens = args.in[0].shape[0], width = args.in[0].shape[1], size = args.in[1].shape[0];
   const int64_t first = attributes.integer("heads"), all = first + attributes.integer("second_heads");
+  const double offset = weight_offset(attributes);
   for (int64_t t = 0; t < tokens; ++t) {
     for (int64_t head = 0; head < all; ++head) {
       const T* weight = args.in[head < first ? 1 : 2].as<T>();
       const int64_t at = t * width + head * size;
       const double rstd = rstd_of_head(x + at, size, attributes.real("epsilon"));
-      for (int64_t c = 0; c < size; ++c) y[at + c] = static_cast<T>(x[at + c] * rstd * weight[c]);
+      for (int64_t c = 0; c < size; ++c) y[at + c] = static_cast<T>(x[at + c] * rstd * (weight[c] + offset));
     }
     for (int64_t i = t * width + all * size; i < (t + 1) * width; ++i) y[i] = x[i];
   }
 }
 
-// For heads of one kind. With n = x * rstd and g = dy * weight: dweight is the sum of dy * n over tokens and heads.
+// For heads of one kind. With n = x * rstd and g = dy * (weight + offset): dweight is the sum of dy * n over tokens and heads.
 template <typename T>
 void head_weight_gradient(const KernelArgs& args, const Attributes& attributes, int64_t first, int64_t last,
                           const Tensor& out) {
@@ -56,16 +58,18 @@ void head_norm_backward(const KernelArgs& args, const Attributes& attributes) {
   const int64_t first = attributes.integer("heads"), all = first + attributes.integer("second_heads");
   head_weight_gradient<T>(args, attributes, 0, first,
                           args.out[1]);  // before dx, which may overwrite dy
+  const double offset = weight_offset(attributes);
   if (all > first) head_weight_gradient<T>(args, attributes, first, all, args.out[2]);
   for (int64_t t = 0; t < tokens; ++t) {
     for (int64_t head = 0; head < all; ++head) {
       const T* weight = args.in[head < first ? 2 : 3].as<T>();
       const int64_t at = t * width + head * size;
       const double rstd = rstd_of_head(x + at, size, attributes.real("epsilon"));
+      const auto g = [&](int64_t c) { return double(dy[at + c]) * (weight[c] + offset); };
       double average = 0;
-      for (int64_t c = 0; c < size; ++c) average += double(dy[at + c]) * weight[c] * x[at + c] * rstd / size;
+      for (int64_t c = 0; c < size; ++c) average += g(c) * x[at + c] * rstd / size;
       for (int64_t c = 0; c < size; ++c)
-        dx[at + c] = static_cast<T>(rstd * (double(dy[at + c]) * weight[c] - x[at + c] * rstd * average));
+        dx[at + c] = static_cast<T>(rstd * (g(c) - x[at + c] * rstd * average));
     }
     for (int64_t i = t * width + all * size; i < (t + 1) * width; ++i) dx[i] = dy[i];
   }
