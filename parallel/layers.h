@@ -60,6 +60,7 @@ struct RotaryOptions {
   bool truncate = true;
   std::string short_factor = {}, long_factor = {};
   double attention_factor = 1;
+  bool operator==(const RotaryOptions&) const = default;
 };
 struct AttentionOptions {
   int64_t heads = 1;
@@ -73,10 +74,11 @@ struct AttentionOptions {
   // The weights of the RMS norms of each query head and key head, before rotation; "": there are none.
   std::string query_norm = {}, key_norm = {};
   double norm_epsilon = 1e-5;
-  double dropout = 0;      // of probabilities
-  int64_t window = 0;      // a token sees tokens at a smaller distance; 0: all
-  double score_cap = 0;    // scores become cap * tanh(score / cap); 0: no cap
-  double score_scale = 0;  // of scores; 0: 1 / sqrt(head_size)
+  bool norms_beside_one = false;  // as NormOptions::beside_one
+  double dropout = 0;             // of probabilities
+  int64_t window = 0;             // a token sees tokens at a smaller distance; 0: all
+  double score_cap = 0;           // scores become cap * tanh(score / cap); 0: no cap
+  double score_scale = 0;         // of scores; 0: 1 / sqrt(head_size)
 
   int64_t key_heads() const { return kv_heads > 0 ? kv_heads : heads; }
   // What a row of its input is made of: q | k | v.
@@ -210,10 +212,10 @@ class LayerBuilder {
   // A parameter that every tensor rank has, of rows that may be divided.
   ValueId whole_parameter(Parameter parameter, Rows rows = Rows::kTokens);
   // All heads of a kind share one weight. Each tensor rank has some heads, and so a part of the weight's gradient.
-  ValueId head_weight(const std::string& file_name, int64_t size);
+  ValueId head_weight(const std::string& file_name, const AttentionOptions& options);
   // Norms of the first `heads` heads of x and of the next `second` heads; kNone: none.
-  ValueId head_norm(const std::string& name, ValueId x, double epsilon, std::pair<ValueId, int64_t> heads,
-                    std::pair<ValueId, int64_t> second);
+  ValueId head_norm(const std::string& name, ValueId x, const AttentionOptions& options,
+                    std::pair<ValueId, int64_t> heads, std::pair<ValueId, int64_t> second);
   // One number for each column of a value that is whole on every rank, or divided.
   ValueId vector_of_whole(const std::string& file_name, int64_t size, Parameter::Init init,
                           bool may_be_missing = false);

@@ -31,9 +31,9 @@ ValueId LayerBuilder::rotary_table(const std::string& name, const RotaryOptions&
   if (o.scaling == "longrope")
     attributes.set("short_factor", o.short_factor), attributes.set("long_factor", o.long_factor);
   if (o.original_positions > 0) attributes.set("original_positions", o.original_positions);
-  if (by_length && continues()) length_ = input("length", {1}, DType::kI32);
+  if (by_length && continues() && length_ == kNone) length_ = input("length", {1}, DType::kI32);
   if (by_length) attributes.set("length", sequence_length_);
-  std::vector<ValueId> inputs{positions == kNone ? positions_ : positions, length_};
+  std::vector<ValueId> inputs{positions == kNone ? positions_ : positions, by_length ? length_ : kNone};
   while (!inputs.empty() && inputs.back() == kNone) inputs.pop_back();
   return emit(name, "rotary_table", std::move(attributes), std::move(inputs));
 }
@@ -48,23 +48,24 @@ ValueId LayerBuilder::rotary(const std::string& name, ValueId x, ValueId table, 
               {x, table});
 }
 
-ValueId LayerBuilder::head_weight(const std::string& file_name, int64_t size) {
+ValueId LayerBuilder::head_weight(const std::string& file_name, const AttentionOptions& options) {
   if (file_name.empty()) return kNone;
   return parameter({.name = file_name,
-                    .rows = size,
+                    .rows = options.head_size,
                     .vector = true,
                     .partial_gradient = parallel(),
-                    .init = Parameter::Init::kOne});
+                    .init = options.norms_beside_one ? Parameter::Init::kZero : Parameter::Init::kOne});
 }
 
-ValueId LayerBuilder::head_norm(const std::string& name, ValueId x, double epsilon,
+ValueId LayerBuilder::head_norm(const std::string& name, ValueId x, const AttentionOptions& options,
                                 std::pair<ValueId, int64_t> heads, std::pair<ValueId, int64_t> second) {
   if (heads.first == kNone) return x;
   std::vector<ValueId> inputs{x, heads.first};
   if (second.first != kNone) inputs.push_back(second.first);
-  return emit(name, "head_norm",
-              {{"heads", heads.second}, {"second_heads", second.second}, {"epsilon", epsilon}},
-              std::move(inputs));
+  Attributes attributes{
+      {"heads", heads.second}, {"second_heads", second.second}, {"epsilon", options.norm_epsilon}};
+  if (options.norms_beside_one) attributes.set("weight_offset", 1.0);
+  return emit(name, "head_norm", std::move(attributes), std::move(inputs));
 }
 
 ValueId LayerBuilder::self_attention(const std::string& name, ValueId x, const AttentionOptions& options,
@@ -79,21 +80,20 @@ ValueId LayerBuilder::self_attention(const std::string& name, ValueId x, const A
                : rotary(what, value, options.rotary_table, turned_heads, options.head_size);
   };
   const auto weights = [&] {
-    const ValueId of_queries = head_weight(options.query_norm, options.head_size);
-    return std::pair(of_queries, head_weight(options.key_norm, options.head_size));
+    const ValueId of_queries = head_weight(options.query_norm, options);
+    return std::pair(of_queries, head_weight(options.key_norm, options));
   };
-  const double epsilon = options.norm_epsilon;
   if (options.key_heads() >= ranks) {
     projections.blocks = blocks;
     ValueId qkv = column_linear(name + "/qkv", x, blocks[0] + blocks[1] + blocks[2], projections);
     const auto [wq, wk] = weights();
-    qkv = head_norm(name + "/norm", qkv, epsilon, {wq, heads}, {wk, key_heads});
+    qkv = head_norm(name + "/norm", qkv, options, {wq, heads}, {wk, key_heads});
     return attention(name + "/core", turned(name + "/rotary", qkv, heads + key_heads), options);
   }
   auto [q, kv] = repeated_projections(name, x, options, projections);
   const auto [wq, wk] = weights();
-  q = head_norm(name + "/q/norm", q, epsilon, {wq, heads}, {kNone, 0});
-  kv = head_norm(name + "/kv/norm", kv, epsilon, {wk, key_heads}, {kNone, 0});
+  q = head_norm(name + "/q/norm", q, options, {wq, heads}, {kNone, 0});
+  kv = head_norm(name + "/kv/norm", kv, options, {wk, key_heads}, {kNone, 0});
   AttentionOptions with_kv = options;
   with_kv.kv = turned(name + "/kv/rotary", kv, key_heads);
   return attention(name + "/core", turned(name + "/q/rotary", q, heads), with_kv);

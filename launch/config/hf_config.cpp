@@ -40,6 +40,27 @@ YamlNode to_node(const json& value, const std::string& path) {
   return node;
 }
 
+// Of tokens that nothing here computes with, such as the end of text.
+bool is_kept_token(const std::string& key, const KeyTable& table) {
+  return key.ends_with("_token_id") && !table.find("model", key);
+}
+
+// A model of text and images describes its text model in an object of its own: that is the file then.
+template <typename Json>
+Json text_part(const Json& document) {
+  const auto type = document.find("model_type"), part = document.find("text_config");
+  if (type == document.end() || part == document.end() || !part->is_object()) return document;
+  for (const ModelFamily& family : model_families()) {
+    if (family.whole.empty() || *type != family.whole) continue;
+    Json text = *part;
+    text["model_type"] = family.type;
+    for (const auto& [key, value] : document.items())
+      if (is_kept_token(key, KeyTable::of(family)) && !text.contains(key)) text[key] = value;
+    return text;
+  }
+  return document;
+}
+
 // The document, or null after a problem. Duplicate keys of the top level are problems: a JSON library keeps
 // one of them silently.
 json parse(const std::string& text, const Place& place, Problems& problems) {
@@ -57,7 +78,7 @@ json parse(const std::string& text, const Place& place, Problems& problems) {
     problems.add(place, fmt::format("not JSON: {:.200}", error.what()));
     return nullptr;
   }
-  if (document.is_object()) return document;
+  if (document.is_object()) return text_part(document);
   problems.add(place, "not a JSON object");
   return nullptr;
 }
@@ -127,12 +148,12 @@ void keep_names(const Config::Model& model, nlohmann::ordered_json& document) {
   std::string text;
   if (!read_file_text(hf_config_path(model.config, model.pretrained), kMaxDocumentBytes, text).empty())
     return;
-  const auto file = nlohmann::ordered_json::parse(text, nullptr, false);
+  const auto file = text_part(nlohmann::ordered_json::parse(text, nullptr, false));
   const KeyTable& table = KeyTable::of(model.family());
   const std::vector<std::string_view>& kept = model.family().kept;
   const auto layers = static_cast<std::size_t>(model.family().facts(model.values).layers.value);
   for (const auto& [key, value] : file.items()) {
-    if (key.ends_with("_token_id") && !table.find("model", key)) document[key] = value;
+    if (is_kept_token(key, table)) document[key] = value;
     const bool of_other_layers = value.is_array() && value.size() != layers;
     if (std::find(kept.begin(), kept.end(), key) != kept.end() && !of_other_layers) document[key] = value;
     const bool labels = key == "id2label" || key == "label2id";

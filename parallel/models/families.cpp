@@ -6,21 +6,15 @@
 
 #include "engine/core/error.h"
 #include "parallel/models/bert.h"
-#include "parallel/models/gemma2.h"
+#include "parallel/models/decoders.h"
 #include "parallel/models/gpt2.h"
-#include "parallel/models/gpt_neox.h"
-#include "parallel/models/llama.h"
-#include "parallel/models/mistral.h"
-#include "parallel/models/phi3.h"
-#include "parallel/models/qwen2.h"
-#include "parallel/models/qwen3.h"
 
 namespace recollect {
 
 std::span<const ModelFamily> model_families() {
   static const std::array families = {
       gpt2_family(),  bert_family(), llama_family(),    mistral_family(), qwen2_family(),
-      qwen3_family(), phi3_family(), gpt_neox_family(), gemma2_family(),
+      qwen3_family(), phi3_family(), gpt_neox_family(), gemma2_family(),  gemma3_family(),
   };
   return families;
 }

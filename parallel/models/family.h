@@ -54,6 +54,7 @@ class ModelValues {
   int64_t integer(std::string_view key) const { return get<int64_t>(key); }
   double real(std::string_view key) const { return get<double>(key); }
   const std::string& text(std::string_view key) const { return get<std::string>(key); }
+  bool has(std::string_view key) const { return values_.contains(key); }
   // Error kInternal where the family has no such key.
   const ModelValue& at(std::string_view key) const;
   ModelValue& at(std::string_view key) { return const_cast<ModelValue&>(std::as_const(*this).at(key)); }
@@ -115,6 +116,7 @@ struct UnusedModelKeys {
 
 struct ModelFamily {
   std::string_view type;             // model.type, and model_type in config.json; a literal
+  std::string_view whole = {};       // model_type of models of text and images whose text_config it is
   std::vector<Task> tasks;           // that it has a head for; the first is the default
   std::vector<std::string> adapted;  // modules that get adapters where nobody says which, as in PEFT
   std::vector<ModelKey> keys;

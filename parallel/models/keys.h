@@ -8,9 +8,9 @@
 
 namespace recollect {
 
-inline ModelKey model_size(const char* name, int64_t otherwise, double low, double high, const char* help,
+inline ModelKey model_size(std::string name, int64_t otherwise, double low, double high, const char* help,
                            std::vector<std::string> aliases = {}) {
-  return {.name = name,
+  return {.name = std::move(name),
           .aliases = std::move(aliases),
           .otherwise = otherwise,
           .low = low,

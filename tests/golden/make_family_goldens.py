@@ -20,6 +20,7 @@ from make_goldens import IGNORED, MAX_GRAD_NORM, OPTIMIZERS, make_optimizer, sav
 from safetensors.torch import save_file
 from transformers import modeling_rope_utils
 from transformers.models.gemma2 import modeling_gemma2
+from transformers.models.gemma3 import modeling_gemma3
 from transformers.models.gpt_neox import modeling_gpt_neox
 from transformers.models.llama import modeling_llama
 from transformers.models.mistral import modeling_mistral
@@ -42,7 +43,8 @@ class TorchInDouble:
 
 def widen() -> None:
     """From here on Transformers computes in fp64 what it computes in fp32 whatever the model's dtype."""
-    modules = (modeling_llama, modeling_mistral, modeling_qwen2, modeling_qwen3, modeling_phi3, modeling_gpt_neox, modeling_gemma2)
+    modules = (modeling_llama, modeling_mistral, modeling_qwen2, modeling_qwen3, modeling_phi3, modeling_gpt_neox, modeling_gemma2,
+               modeling_gemma3)
     for module in (*modules, modeling_rope_utils):
         module.torch = TorchInDouble()
     modeling_gemma2.Gemma2RMSNorm.forward = lambda self, x: self._norm(x) * (1.0 + self.weight)
@@ -143,11 +145,23 @@ SEEDED = {
         **sizes(sliding_window=3, query_pre_attn_scalar=6, attn_logit_softcapping=None, final_logit_softcapping=None,
                 num_key_value_heads=1, pad_token_id=5, tie_word_embeddings=False,
                 layer_types=["full_attention", "sliding_attention"]))),
+    81: Case("gemma3", transformers.Gemma3ForCausalLM, "causal_lm", transformers.Gemma3TextConfig(
+        **sizes(sliding_window=4, query_pre_attn_scalar=9, num_hidden_layers=3, sliding_window_pattern=2,
+                rope_parameters={"full_attention": {"rope_type": "linear", "rope_theta": 500.0, "factor": 8.0},
+                                 "sliding_attention": {"rope_type": "default", "rope_theta": 50.0}}))),
+    82: Case("gemma3_untied", transformers.Gemma3ForCausalLM, "causal_lm", transformers.Gemma3TextConfig(
+        **sizes(sliding_window=3, query_pre_attn_scalar=6, final_logit_softcapping=3.0, num_key_value_heads=1,
+                pad_token_id=5, tie_word_embeddings=False, layer_types=["full_attention", "sliding_attention"],
+                rope_parameters={"full_attention": {"rope_type": "default", "rope_theta": 500.0},
+                                 "sliding_attention": {"rope_type": "linear", "rope_theta": 50.0, "factor": 2.0}}))),
 }  # fmt: skip
 
 
 def build_model(case: Case, seed: int) -> torch.nn.Module:
     model = case.model(case.config).double().eval()
+    for module in model.modules():
+        if hasattr(module, "embed_scale"):  # Transformers makes it in fp32, and then rounds it to the model's dtype
+            module.embed_scale.copy_(torch.tensor(module.scalar_embed_scale, dtype=torch.float32))
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, parameter in model.named_parameters():

@@ -14,7 +14,7 @@ from transformers.generation.logits_process import TemperatureLogitsWarper, TopK
 
 HERE = Path(__file__).parent
 FAMILIES = ["llama", "llama_linear", "llama_llama3", "llama_dynamic", "mistral", "qwen2", "qwen3", "qwen3_yarn", "phi3", "gpt_neox", "gpt_neox_serial",
-            "mistral_window", "qwen2_window", "gemma2", "gemma2_untied"]
+            "mistral_window", "qwen2_window", "gemma2", "gemma2_untied", "gemma3", "gemma3_untied"]
 MODELS = ["plain", *(f"families/{family}" for family in FAMILIES)]
 LONGEST = 16
 PROMPT_LENGTHS = [1, 4, 7]

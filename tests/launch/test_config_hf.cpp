@@ -129,7 +129,7 @@ TEST_F(HFConfig, RefusesWhatItCannotBe) {
             "J: not JSON: [json.exception.parse_error.101] parse error at line 1, column 2: syntax error "
             "while parsing object key - unexpected end of input; expected string literal");
   EXPECT_EQ(said("[]"), "J: not a JSON object");
-  const std::string types = "gpt2, bert, llama, mistral, qwen2, qwen3, phi3, gpt_neox, gemma2";
+  const std::string types = "gpt2, bert, llama, mistral, qwen2, qwen3, phi3, gpt_neox, gemma2, gemma3_text";
   EXPECT_EQ(said("{}"), "J: model_type is missing; expected one of " + types);
   EXPECT_EQ(said(R"({"model_type": "rwkv"})"),
             "J: model_type: expected one of " + types + ", found the text \"rwkv\"");
@@ -197,6 +197,38 @@ TEST_F(HFConfig, FamiliesKnowTheirOtherWords) {
   EXPECT_EQ(gemma.values.real("final_logit_softcapping"), 20);
   EXPECT_EQ(gemma.values.integer("sliding_window"), 0);
   EXPECT_EQ(gemma.values.real("rope_theta"), 500);
+  // Transformers 5 has an object for each kind of layers; a model of text and images has its text model in another.
+  for (
+      const char* text :
+      {R"({"model_type": "gemma3_text", "rope_theta": 500.0, "rope_local_base_freq": 7.0, "eos_token_id": 9,
+            "sliding_window_pattern": 3, "num_hidden_layers": 4, "rope_scaling": {"factor": 8.0, "rope_type": "linear"}})",
+       R"({"model_type": "gemma3_text", "rope_theta": 1.0, "layer_types": ["sliding_attention", "sliding_attention",
+            "full_attention", "sliding_attention"], "num_hidden_layers": 4, "rope_local_base_freq": 7.0, "eos_token_id": 9,
+            "rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 500.0},
+                                "sliding_attention": {"rope_type": "default"}}})",
+       R"({"model_type": "gemma3", "eos_token_id": 9, "image_token_index": 5, "vision_config": {"hidden_size": 3},
+            "text_config": {"model_type": "gemma3_text", "rope_scaling": {"factor": 8.0, "rope_type": "linear"},
+                            "rope_parameters": {"full_attention": {"rope_type": "llama3", "rope_theta": 500.0},
+                                                "sliding_attention": {"rope_theta": 7.0}},
+                            "sliding_window_pattern": 3, "num_hidden_layers": 4}})"}) {
+    SCOPED_TRACE(text);
+    write(text);
+    Config::Model third = read_hf_config(path_);
+    EXPECT_EQ(third.type, "gemma3_text");
+    EXPECT_EQ(third.values.real("rope_theta"), 500);
+    EXPECT_EQ(third.values.real("rope_local_base_freq"), 7);
+    EXPECT_EQ(third.values.text("rope_scaling.rope_type"), "linear");
+    EXPECT_EQ(third.values.real("rope_scaling.factor"), 8);
+    EXPECT_EQ(third.values.text("local_rope_scaling.rope_type"), "default");
+    third.config = path_;
+    const auto written = nlohmann::json::parse(hf_config_text(third, Task::kCausalLm));
+    EXPECT_EQ(written["model_type"], "gemma3_text");
+    EXPECT_EQ(written["eos_token_id"], 9);
+    EXPECT_EQ(written["query_pre_attn_scalar"].dump(), "256");
+    EXPECT_FALSE(written.contains("rope_parameters"));
+  }
+  EXPECT_EQ(said(R"({"model_type": "gemma3_text", "attn_logit_softcapping": 50.0})"),
+            "J: attn_logit_softcapping: 50.0 is not supported, only 0.0");
   write(R"({"model_type": "bert", "id2label": {"0": "a", "1": "b", "2": "c"}})");
   EXPECT_EQ(read_hf_config(path_).values.integer("num_labels"), 3);
 }

@@ -72,6 +72,26 @@ training: {micro_batch_size: 2, global_batch_size: 4, max_steps: 2, seed: 7}
 data: {format: random, sequence_length: 12}
 )";
 
+// Two kinds of rotary positions, norms of heads.
+const char* const kGemma3 = R"(
+model: {type: gemma3_text, vocab_size: 41, hidden_size: 20, num_hidden_layers: 4, num_attention_heads: 4,
+        num_key_value_heads: 2, head_dim: 6, intermediate_size: 28, max_position_embeddings: 12,
+        attention_dropout: 0.1, initializer_range: 0.2, sliding_window: 4, sliding_window_pattern: 2,
+        query_pre_attn_scalar: 7, rope_theta: 300, rope_local_base_freq: 50}
+training: {micro_batch_size: 2, global_batch_size: 4, max_steps: 2, seed: 7}
+data: {format: random, sequence_length: 12}
+)";
+
+// Queries, keys and values are one tensor in files; a part of each head is rotated.
+const char* const kPhi3 = R"(
+model: {type: phi3, vocab_size: 41, hidden_size: 32, num_hidden_layers: 4, num_attention_heads: 4,
+        num_key_value_heads: 2, intermediate_size: 28, max_position_embeddings: 12, pad_token_id: -1,
+        attention_dropout: 0.1, resid_pdrop: 0.1, initializer_range: 0.2, sliding_window: 5,
+        partial_rotary_factor: 0.75}
+training: {micro_batch_size: 2, global_batch_size: 4, max_steps: 2, seed: 7}
+data: {format: random, sequence_length: 12}
+)";
+
 struct Case {
   const char *name, *yaml, *precision;
   int tensor;
@@ -114,20 +134,19 @@ TEST_P(FamilyModes, GiveTheBitsOfNone) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, FamilyModes,
-                         testing::Values(Case{"Bert", kBert, "fp32", 1, false},
-                                         Case{"BertTensor2Sequence", kBert, "bf16", 2, true},
-                                         Case{"MaskedBertTensor2", kMaskedBert, "fp32", 2, false},
-                                         Case{"Llama", kLlama, "bf16", 1, false},
-                                         Case{"LlamaTensor2Sequence", kLlama, "fp32", 2, true},
-                                         Case{"LlamaTensor4", kLlama, "fp32", 4, false},
-                                         Case{"NeoxTensor2Sequence", kNeox, "bf16", 2, true},
-                                         Case{"Qwen3", kQwen3, "bf16", 1, false},
-                                         Case{"Qwen3Tensor4Sequence", kQwen3, "fp32", 4, true},
-                                         Case{"WindowsTensor2Sequence", kWindows, "bf16", 2, true},
-                                         Case{"Gemma", kGemma, "bf16", 1, false},
-                                         Case{"GemmaTensor2Sequence", kGemma, "fp32", 2, true}),
-                         [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(
+    All, FamilyModes,
+    testing::Values(
+        Case{"Bert", kBert, "fp32", 1, false}, Case{"BertTensor2Sequence", kBert, "bf16", 2, true},
+        Case{"MaskedBertTensor2", kMaskedBert, "fp32", 2, false}, Case{"Llama", kLlama, "bf16", 1, false},
+        Case{"LlamaTensor2Sequence", kLlama, "fp32", 2, true}, Case{"LlamaTensor4", kLlama, "fp32", 4, false},
+        Case{"NeoxTensor2Sequence", kNeox, "bf16", 2, true}, Case{"Qwen3", kQwen3, "bf16", 1, false},
+        Case{"Qwen3Tensor4Sequence", kQwen3, "fp32", 4, true},
+        Case{"WindowsTensor2Sequence", kWindows, "bf16", 2, true}, Case{"Gemma", kGemma, "bf16", 1, false},
+        Case{"GemmaTensor2Sequence", kGemma, "fp32", 2, true}, Case{"Gemma3", kGemma3, "bf16", 1, false},
+        Case{"Gemma3Tensor4", kGemma3, "fp32", 4, false},
+        Case{"Phi3Tensor2Sequence", kPhi3, "bf16", 2, true}),
+    [](const auto& info) { return std::string(info.param.name); });
 
 // Where values wait, beside the host and the other ranks.
 struct Place {

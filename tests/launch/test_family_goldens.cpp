@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "engine/io/json.h"
+#include "engine/io/safetensors_writer.h"
 #include "launch/config/read.h"
 #include "launch/train/save_model.h"
 #include "tests/launch/process.h"
@@ -254,10 +255,32 @@ const std::string kFamilies[] = {"bert_masked_lm", "bert_class",      "bert_regr
                                  "llama_linear",   "llama_llama3",    "mistral",          "qwen2",
                                  "qwen3",          "qwen3_yarn",      "llama_dynamic",    "phi3",
                                  "gpt_neox",       "gpt_neox_serial", "mistral_window",   "qwen2_window",
-                                 "gemma2",         "gemma2_untied"};
+                                 "gemma2",         "gemma2_untied",   "gemma3",           "gemma3_untied"};
 
 INSTANTIATE_TEST_SUITE_P(All, FamilyGoldens, testing::ValuesIn(kFamilies),
                          [](const auto& info) { return info.param; });
+
+// A model of text and images: its text model is trained, by the names and from the object that it has there.
+TEST(WholeModels, TheTextModelOfGemma3IsFound) {
+  const TemporaryFolder folder;
+  const std::string model = "/model.safetensors", inside_of = "language_model.";
+  Tensors tensors = {{"vision_tower.post_layernorm.bias", {1}},
+                     {"multi_modal_projector.mm_soft_emb_norm.weight", {1}}};
+  SafetensorsWriter file(folder.path() + model);
+  for (const auto& [name, values] : tensors) file.declare(name, DType::kF64, {1});
+  const SafetensorsFile text(folder_of("gemma3") + model);
+  for (const TensorEntry& entry : text.entries())
+    file.declare(inside_of + entry.name, entry.dtype, entry.shape);
+  for (const auto& [name, values] : read_tensors(text.path(), "")) tensors[inside_of + name] = values;
+  for (const auto& [name, values] : tensors) file.write_converted(name, values.data(), values.size());
+  file.finish();
+  const auto config = nlohmann::json::parse(TemporaryFolder::read(folder_of("gemma3") + "/config.json"));
+  folder.write("config.json", nlohmann::json({{"model_type", "gemma3"}, {"text_config", config}}).dump());
+  const Trained alone = train(kYaml, words_of("gemma3")),
+                inside = train(kYaml, words_of("gemma3", {"model.pretrained=" + folder.path()}));
+  EXPECT_EQ(alone.steps[0].loss, inside.steps[0].loss);
+  EXPECT_TRUE(alone.gradients == inside.gradients);
+}
 
 // As torch.nn.Embedding's padding_idx: the row learns nothing as an embedding, and all else as without it.
 TEST(UnlearntToken, GetsNoGradientAsAnEmbedding) {

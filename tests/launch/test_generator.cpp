@@ -238,17 +238,16 @@ TEST_P(GeneratorGoldens, Bfloat16IsNearWithHalfTheCache) {
   EXPECT_GT(differences, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, GeneratorGoldens,
-                         testing::Values("plain", "families/llama", "families/llama_linear",
-                                         "families/llama_llama3", "families/mistral", "families/qwen2",
-                                         "families/qwen3", "families/qwen3_yarn", "families/llama_dynamic",
-                                         "families/phi3", "families/gpt_neox", "families/gpt_neox_serial",
-                                         "families/mistral_window", "families/qwen2_window",
-                                         "families/gemma2", "families/gemma2_untied"),
-                         [](const auto& info) {
-                           return info.param.substr(
-                               info.param.find('/') == std::string::npos ? 0 : info.param.find('/') + 1);
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    All, GeneratorGoldens,
+    testing::Values("plain", "families/llama", "families/llama_linear", "families/llama_llama3",
+                    "families/mistral", "families/qwen2", "families/qwen3", "families/qwen3_yarn",
+                    "families/llama_dynamic", "families/phi3", "families/gpt_neox",
+                    "families/gpt_neox_serial", "families/mistral_window", "families/qwen2_window",
+                    "families/gemma2", "families/gemma2_untied", "families/gemma3", "families/gemma3_untied"),
+    [](const auto& info) {
+      return info.param.substr(info.param.find('/') == std::string::npos ? 0 : info.param.find('/') + 1);
+    });
 
 }  // namespace
 }  // namespace recollect::test::generator_test

@@ -113,6 +113,7 @@ std::vector<FamilyRun> family_runs() {
           llama("qwen3", 2, true),
           llama("phi3", 8, true),
           llama("gemma2", 2, true),
+          llama("gemma3_text", 2, true),
           {"gpt_neox", kNeox + std::string(kFamilyRun) + "}\n"}};
 }
 

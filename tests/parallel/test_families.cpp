@@ -65,7 +65,9 @@ TEST_P(Families, NamesAreUniqueAndDefaultsAdmitted) {
   std::set<std::string> names;
   for (const ModelKey& key : family_.keys) {
     EXPECT_TRUE(names.insert(key.name).second) << key.name;
-    for (const std::string& alias : key.aliases) EXPECT_TRUE(names.insert(alias).second) << alias;
+    const std::string section = key.name.substr(0, key.name.rfind('.') + 1);
+    for (const std::string& alias : key.aliases)
+      EXPECT_TRUE(names.insert(section + alias).second) << section + alias;
     EXPECT_FALSE(key.help.empty()) << key.name;
     double value = 0;
     if (const auto* integer = std::get_if<int64_t>(&key.otherwise)) value = static_cast<double>(*integer);
@@ -128,9 +130,9 @@ TEST_P(Families, WhatIsWrittenAsConfigJsonAreItsValues) {
 // A value other than the default, where the values of other keys let it be read.
 ModelValue other_value(const ModelKey& key) {
   if (const auto* number = std::get_if<double>(&key.otherwise);
-      number && key.name.starts_with("rope_scaling."))
+      number && key.name.find("rope_scaling.") != std::string::npos)
     return *number + 0.5;
-  if (key.name == "rope_scaling.short_factor" || key.name == "rope_scaling.long_factor")
+  if (key.name.ends_with("rope_scaling.short_factor") || key.name.ends_with("rope_scaling.long_factor"))
     return std::string("1.5, 2.0");
   return key.otherwise;
 }
@@ -138,12 +140,13 @@ ModelValue other_value(const ModelKey& key) {
 // No key is lost on the way to config.json and back.
 TEST_P(Families, EveryKeyIsWrittenForSomeTask) {
   for (const ModelKey& key : family_.keys) {
-    const ModelKey* const types = key_of(family_, "rope_scaling.rope_type");
-    const bool of_type = key.name.starts_with("rope_scaling.");
+    const std::string type_key = key.name.substr(0, key.name.find('.')) + ".rope_type";
+    const ModelKey* const types = key_of(family_, type_key);
+    const bool of_type = key.name.find("rope_scaling.") != std::string::npos;
     bool written = false;
     for (const std::string_view type : of_type ? types->choices : std::vector<std::string_view>{""}) {
       ModelValues values(family_.keys);
-      if (of_type) values.set("rope_scaling.rope_type", std::string(type));
+      if (of_type) values.set(type_key, std::string(type));
       if (&key != types) values.set(key.name, other_value(key));
       family_.complete(values);
       for (const Task task : family_.tasks) {
@@ -236,8 +239,8 @@ TEST(Bert, FindsTensorsByTheNamesOfOldFilesToo) {
   EXPECT_FALSE(files.passed_over("encoder.layer.12.output.dense.bias"));
 }
 
-// Meta's Llama 2 7B, Mistral 7B v0.1, Qwen2 7B, Qwen3 0.6B (tied head), Phi-3 mini, GPT-NeoX 20B, Pythia 70M and
-// Gemma 2 2B.
+// Meta's Llama 2 7B, Mistral 7B v0.1, Qwen2 7B, Qwen3 0.6B (tied head), Phi-3 mini, GPT-NeoX 20B, Pythia 70M,
+// Gemma 2 2B and Gemma 3 1B.
 TEST(Llama, HaveAsManyParametersAsPublished) {
   const auto count = [](const char* type, const std::map<std::string, int64_t>& sizes) {
     const ModelFamily& family = model_family(type);
@@ -272,6 +275,33 @@ TEST(Llama, HaveAsManyParametersAsPublished) {
                                {"num_attention_heads", 8}}),
             70426624);
   EXPECT_EQ(count("gemma2", {}), 2614341888);
+  EXPECT_EQ(count("gemma3_text", {{"vocab_size", 262144},
+                                  {"hidden_size", 1152},
+                                  {"intermediate_size", 6912},
+                                  {"num_attention_heads", 4},
+                                  {"num_key_value_heads", 1}}),
+            999885952);
+}
+
+// One for each kind of rotary positions that some layer has.
+TEST(Gemma3, HasNoMoreRotaryTablesThanItNeeds) {
+  const auto tables = [](int64_t layers, const char* types, double local_base) {
+    const ModelFamily& family = model_family("gemma3_text");
+    ModelValues values = family.sketch(
+        family, {.vocabulary = 61, .longest = 16, .width = 32, .layers = layers, .heads = 4, .dropout = 0});
+    values.set("layer_types", std::string(types));
+    values.set("rope_local_base_freq", local_base);
+    family.complete(values);
+    Graph graph;
+    build(family, graph, values);
+    int64_t count = 0;
+    for (const OpId id : graph.op_ids()) count += graph.op(id).def->name == "rotary_table";
+    return count;
+  };
+  EXPECT_EQ(tables(6, "", 10000), 2);
+  EXPECT_EQ(tables(5, "", 10000), 1);
+  EXPECT_EQ(tables(6, "", 1e6), 1);
+  EXPECT_EQ(tables(2, "full_attention,full_attention", 10000), 1);
 }
 
 TEST(Gpt2, HasAsManyParametersAsPublished) {
