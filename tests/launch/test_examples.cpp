@@ -110,7 +110,7 @@ INSTANTIATE_TEST_SUITE_P(All, Example, ::testing::ValuesIn(pages()),
 
 TEST(Examples, AllPagesHaveCommandsThatAreRun) {
   const std::vector<std::string> found = pages();
-  for (const char* name : {"finetune", "memory", "memory_methods", "switches", "tour"})
+  for (const char* name : {"adapters", "finetune", "memory", "memory_methods", "switches", "tour"})
     EXPECT_TRUE(std::count(found.begin(), found.end(), name)) << name;
 }
 
