@@ -4,6 +4,7 @@
 
 #include "engine/core/dtype.h"
 #include "engine/core/statistics_dtype.h"
+#include "parallel/lora.h"
 
 namespace recollect {
 
@@ -109,9 +110,10 @@ ValueId LayerBuilder::whole_parameter(Parameter p, Rows rows) {
 }
 
 ValueId LayerBuilder::vector_of_whole(const std::string& file_name, int64_t size, Parameter::Init init,
-                                      bool may_be_missing) {
+                                      bool may_be_missing, Rows rows) {
   return whole_parameter(
-      {.name = file_name, .rows = size, .vector = true, .may_be_missing = may_be_missing, .init = init});
+      {.name = file_name, .rows = size, .vector = true, .may_be_missing = may_be_missing, .init = init},
+      rows);
 }
 
 ValueId LayerBuilder::vector_of_part(const LinearOptions& options, int64_t size, int repeats,
@@ -141,12 +143,13 @@ ValueId LayerBuilder::weight(const LinearOptions& options, int64_t out, int64_t 
                     .repeats = repeats,
                     .init = Parameter::Init::kNormal,
                     .init_std = options.init_std,
+                    .init_cutoff = options.init_cutoff,
                     .linear = true,
                     .drawn_behind = behind});
 }
 
 ValueId LayerBuilder::vocabulary_table(const std::string& file_name, int64_t rows, int64_t columns,
-                                       double init_std, bool may_be_missing) {
+                                       double init_std, bool may_be_missing, double init_cutoff) {
   return parameter({.name = file_name,
                     .rows = rows,
                     .columns = columns,
@@ -154,15 +157,16 @@ ValueId LayerBuilder::vocabulary_table(const std::string& file_name, int64_t row
                     .split = Parameter::Split::kRows,
                     .may_be_missing = may_be_missing,
                     .init = Parameter::Init::kNormal,
-                    .init_std = init_std});
+                    .init_std = init_std,
+                    .init_cutoff = init_cutoff});
 }
 
 ValueId LayerBuilder::replicated_table(const std::string& file_name, int64_t rows, int64_t columns,
-                                       double init_std) {
+                                       double init_std, bool waves) {
   return whole_parameter({.name = file_name,
                           .rows = rows,
                           .columns = columns,
-                          .init = Parameter::Init::kNormal,
+                          .init = waves ? Parameter::Init::kWaves : Parameter::Init::kNormal,
                           .init_std = init_std});
 }
 
@@ -207,8 +211,25 @@ ValueId LayerBuilder::position_embedding(const std::string& name, ValueId x, Val
               {x, table});
 }
 
-ValueId LayerBuilder::token_types(const std::string& name, ValueId x, ValueId ids, ValueId table) {
-  return emit(name, "add_embedding", {{"first_token", first_token()}}, {x, ids, table});
+ValueId LayerBuilder::padded_positions(const std::string& name, ValueId ids, ValueId places,
+                                       int64_t padding_id) {
+  std::vector<ValueId> inputs{ids};
+  if (places != kNone) inputs.push_back(places);
+  return emit(name, "token_positions", {{"padding_id", padding_id}}, std::move(inputs));
+}
+
+ValueId LayerBuilder::token_types(const std::string& name, ValueId x, ValueId ids, ValueId table,
+                                  int64_t padding_id) {
+  Attributes attributes{{"first_token", first_token()}};
+  if (padding_id >= 0) attributes.set("padding_id", padding_id);
+  return emit(name, "add_embedding", std::move(attributes), {x, ids, table});
+}
+
+ValueId LayerBuilder::sum_of_parts(const std::string& name, ValueId x) {
+  if (!divides_tokens()) return x;
+  graph_.value(x).placement = part_of_ranks();
+  return emit(name, "all_reduce",
+              {{"axis", std::string(kTensorAxis)}, {"size", int64_t{layout_.tensor_size}}}, {x});
 }
 
 ValueId LayerBuilder::first_tokens(const std::string& name, ValueId x, ValueId which) {
@@ -218,10 +239,17 @@ ValueId LayerBuilder::first_tokens(const std::string& name, ValueId x, ValueId w
       emit(name, "first_tokens",
            {{"samples", samples_}, {"sequence_length", sequence_length_}, {"first_token", first_token()}},
            std::move(inputs));
-  if (!divides_tokens()) return first;
-  graph_.value(first).placement = part_of_ranks();
-  return emit(name + "/sum", "all_reduce",
-              {{"axis", std::string(kTensorAxis)}, {"size", int64_t{layout_.tensor_size}}}, {first});
+  return sum_of_parts(name + "/sum", first);
+}
+
+ValueId LayerBuilder::mean_tokens(const std::string& name, ValueId x, ValueId lengths, ValueId which,
+                                  ValueId places) {
+  const bool packed = which != kNone;
+  const ValueId mean =
+      emit(name, "mean_tokens",
+           {{"samples", samples_}, {"sequence_length", sequence_length_}, {"first_token", first_token()}},
+           packed ? std::vector{x, which, places} : std::vector{x, lengths});
+  return sum_of_parts(name + "/sum", mean);
 }
 
 ValueId LayerBuilder::all_tokens(const std::string& name, ValueId x) {
@@ -235,7 +263,19 @@ ValueId LayerBuilder::dropout(const std::string& name, ValueId x, double p, Rows
   return p > 0 && !continues() ? emit(name, "dropout", attributes, {x}) : x;
 }
 
+ValueId LayerBuilder::column_dropout(const std::string& name, ValueId x, double p) {
+  if (p == 0 || continues()) return x;
+  const int64_t columns = graph_.value(x).shape[1];
+  Attributes attributes = dropout_attributes(p);
+  attributes.set("first_token", int64_t{0});  // x has all of them
+  attributes.set("first_column", layout_.tensor_rank * columns);
+  attributes.set("all_columns", layout_.tensor_size * columns);
+  return emit(name, "dropout", std::move(attributes), {x});
+}
+
 ValueId LayerBuilder::tanh(const std::string& name, ValueId x) { return emit(name, "tanh", {}, {x}); }
+
+ValueId LayerBuilder::relu(const std::string& name, ValueId x) { return emit(name, "relu", {}, {x}); }
 
 ValueId LayerBuilder::scaled(const std::string& name, ValueId x, double scale) {
   const int64_t width = graph_.value(x).shape[1];
@@ -246,15 +286,16 @@ ValueId LayerBuilder::scaled(const std::string& name, ValueId x, double scale) {
 ValueId LayerBuilder::norm(const std::string& name, ValueId x, const NormOptions& options) {
   const bool rms = options.kind == NormKind::kRms;
   need_kernel(!rms || options.bias.empty(), path(name), "RMS normalisation with a bias");
-  need_kernel(rms || !options.bias.empty(), path(name), "layer normalisation without a bias");
   const int64_t width = graph_.value(x).shape[1];
   const auto init = options.beside_one ? Parameter::Init::kZero : Parameter::Init::kOne;
-  const ValueId weight = vector_of_whole(options.weight, width, init, options.may_be_missing);
+  const ValueId weight = vector_of_whole(options.weight, width, init, options.may_be_missing, options.rows);
   Attributes attributes{{"epsilon", options.epsilon}};
   if (options.beside_one) attributes.set("weight_offset", 1.0);
   if (rms) return emit(name, "rms_norm", std::move(attributes), {x, weight});
-  const ValueId bias = vector_of_whole(options.bias, width, Parameter::Init::kZero, options.may_be_missing);
-  return emit(name, "layer_norm", {{"epsilon", options.epsilon}}, {x, weight, bias});
+  if (options.bias.empty()) return emit(name, "layer_norm", std::move(attributes), {x, weight});
+  const ValueId bias =
+      vector_of_whole(options.bias, width, Parameter::Init::kZero, options.may_be_missing, options.rows);
+  return emit(name, "layer_norm", std::move(attributes), {x, weight, bias});
 }
 
 ValueId LayerBuilder::column_linear(const std::string& name, ValueId x, int64_t out,
@@ -283,18 +324,18 @@ ValueId LayerBuilder::linear(const std::string& name, ValueId x, int64_t out, co
                                      .may_be_missing = options.may_be_missing,
                                      .init = Parameter::Init::kNormal,
                                      .init_std = options.init_std,
+                                     .init_cutoff = options.init_cutoff,
                                      .linear = true},
                                     rows);
-  const ValueId bias = whole_parameter({.name = options.bias,
-                                        .rows = out,
-                                        .vector = true,
-                                        .may_be_missing = options.may_be_missing,
-                                        .init = Parameter::Init::kZero},
-                                       rows);
-  const bool joined = gelu_form.empty();
+  const ValueId bias = options.bias.empty() ? kNone
+                                            : vector_of_whole(options.bias, out, Parameter::Init::kZero,
+                                                              options.may_be_missing, rows);
+  const bool joined = gelu_form.empty() && bias != kNone;
   ValueId y = emit(name, "linear", {}, joined ? std::vector{x, w, bias} : std::vector{x, w});
   y = with_adapters(name, options, {.x = x, .y = y, .rows = rows});
-  return joined ? y : emit(name + "/gelu", "bias_gelu", {{"form", gelu_form}}, {y, bias});
+  if (gelu_form.empty()) return y;
+  if (bias == kNone) return emit(name + "/gelu", "gelu", {{"form", gelu_form}}, {y});
+  return emit(name + "/gelu", "bias_gelu", {{"form", gelu_form}}, {y, bias});
 }
 
 // Weights, then biases, as where they are one linear: the layout of ranks changes neither what is drawn nor the
@@ -339,8 +380,9 @@ ValueId LayerBuilder::mlp(const std::string& name, ValueId x, const MlpOptions& 
   if (options.gated) {
     up.blocks = {options.inner, options.inner};
     x = column_linear(name + "/fc1", x, 2 * options.inner, up);
-    x = options.gelu_gate ? emit(name + "/geglu", "geglu", {}, {x})
+    x = options.gelu_gate ? emit(name + "/geglu", "geglu", {{"form", options.activation}}, {x})
                           : emit(name + "/swiglu", "swiglu", {}, {x});
+    x = column_dropout(name + "/dropout", x, options.dropout);
     return row_linear(name + "/fc2", x, options.inner, width, options.down);
   }
   if (makes_gelu_in_product(options)) {

@@ -34,6 +34,7 @@ struct LinearOptions {
   bool transposed_in_file = false;
   bool may_be_missing = false;  // in files: it is drawn then
   double init_std = 0;
+  double init_cutoff = 0;  // as in Parameter
 };
 
 // What the rows of a value stand for: sequence parallelism divides tokens over the tensor ranks, never samples.
@@ -46,6 +47,7 @@ struct NormOptions {
   double epsilon = 1e-5;
   bool may_be_missing = false;
   bool beside_one = false;  // of RMS norms: one is added to the weights, which begin as zeros
+  Rows rows = Rows::kTokens;
 };
 
 // Rotary positions (Su et al., 2021) of queries and keys. The scalings and their
@@ -93,7 +95,8 @@ struct MlpOptions {
   int64_t inner = 1;
   std::string activation = "tanh";  // form of gelu: tanh or erf
   bool gated = false;
-  bool gelu_gate = false;  // gelu, in its tanh form, instead of silu
+  bool gelu_gate = false;  // gelu instead of silu
+  double dropout = 0;      // of what `down` reads
   LinearOptions up = {}, down = {};
 };
 
@@ -147,12 +150,19 @@ class LayerBuilder {
   // Token ids [samples, sequence] to hidden states; the vocabulary is divided over the tensor ranks. The id
   // `padding_id` gives the table no gradient here; -1: there is none such.
   ValueId vocabulary_embedding(const std::string& name, ValueId ids, ValueId table, int64_t padding_id = -1);
+  // Positions that padding has no part in: tokens of the id `padding_id` have the position padding_id, others count on
+  // from padding_id + 1. `places`: those of packed samples, or kNone.
+  ValueId padded_positions(const std::string& name, ValueId ids, ValueId places, int64_t padding_id);
   // `positions`: [samples, sequence], those of packed samples; kNone: their tokens' places.
   ValueId position_embedding(const std::string& name, ValueId x, ValueId table, ValueId positions = kNone);
   // x + the rows that ids [samples, sequence] name of a table that every rank has, as that of token types.
-  ValueId token_types(const std::string& name, ValueId x, ValueId ids, ValueId table);
+  ValueId token_types(const std::string& name, ValueId x, ValueId ids, ValueId table,
+                      int64_t padding_id = -1);
   // [samples, h] on every rank: what stands at each sample's first token; or [n, h], at the tokens `which` [n].
   ValueId first_tokens(const std::string& name, ValueId x, ValueId which = kNone);
+  // The means over the first `lengths` tokens of samples, or over sequences that begin at the tokens `which`, of packed
+  // samples with the positions `places`. On every rank, as above.
+  ValueId mean_tokens(const std::string& name, ValueId x, ValueId lengths, ValueId which, ValueId places);
   // The rows of all tokens on every rank, where all that follows is the same on every rank.
   ValueId all_tokens(const std::string& name, ValueId x);
   // Cosines and sines of a batch's positions, which may be given [samples, sequence]; and the first `heads`
@@ -162,6 +172,7 @@ class LayerBuilder {
   ValueId rotary(const std::string& name, ValueId x, ValueId table, int64_t heads, int64_t head_size);
   ValueId dropout(const std::string& name, ValueId x, double p, Rows rows = Rows::kTokens);
   ValueId tanh(const std::string& name, ValueId x);
+  ValueId relu(const std::string& name, ValueId x);
   ValueId scaled(const std::string& name, ValueId x, double scale);
   ValueId norm(const std::string& name, ValueId x, const NormOptions& options);
   // [T, h] whole on every rank -> [T, out/t]. The weight is [out, in].
@@ -171,7 +182,7 @@ class LayerBuilder {
   // [T, in/t] -> [T, out] (or T/t tokens), summed over ranks, without bias: residual() adds it.
   ValueId row_linear(const std::string& name, ValueId x, int64_t in, int64_t out,
                      const LinearOptions& options);
-  // The same on every tensor rank: x w^T + bias, or gelu of it in a form. The weight is [out, in].
+  // The same on every tensor rank: x w^T + bias, or gelu of it in a form. The weight is [out, in]. It may have no bias.
   ValueId linear(const std::string& name, ValueId x, int64_t out, const LinearOptions& options, Rows rows,
                  const std::string& gelu_form = {});
   // Projections to queries, keys and values (three blocks), rotary positions, attention: [T, h] whole on every
@@ -198,8 +209,10 @@ class LayerBuilder {
 
   // A table whose rows are divided over the ranks, padded to a multiple of 64 rows a rank.
   ValueId vocabulary_table(const std::string& file_name, int64_t rows, int64_t columns, double init_std,
-                           bool may_be_missing = false);
-  ValueId replicated_table(const std::string& file_name, int64_t rows, int64_t columns, double init_std);
+                           bool may_be_missing = false, double init_cutoff = 0);
+  // `waves`: it begins as sines and cosines of positions (Vaswani et al., 2017) instead.
+  ValueId replicated_table(const std::string& file_name, int64_t rows, int64_t columns, double init_std,
+                           bool waves = false);
 
   // The model's own, and behind them those of adapters.
   std::vector<Parameter> parameters() const;
@@ -218,7 +231,7 @@ class LayerBuilder {
                     std::pair<ValueId, int64_t> heads, std::pair<ValueId, int64_t> second);
   // One number for each column of a value that is whole on every rank, or divided.
   ValueId vector_of_whole(const std::string& file_name, int64_t size, Parameter::Init init,
-                          bool may_be_missing = false);
+                          bool may_be_missing = false, Rows rows = Rows::kTokens);
   // `behind` as drawn_behind in Parameter.
   ValueId vector_of_part(const LinearOptions& options, int64_t size, int repeats = 1, int64_t behind = 0);
   ValueId weight(const LinearOptions& options, int64_t out, int64_t in, Parameter::Split split,
@@ -252,6 +265,9 @@ class LayerBuilder {
   ValueId with_adapters(const std::string& name, const LinearOptions& options, const Adapted& layer);
   ValueId add_adapter(const std::string& name, const AdaptedModule& module, const Adapted& layer);
   ValueId adapter_dropout(const std::string& name, const Adapted& layer);
+  ValueId column_dropout(const std::string& name, ValueId x,
+                         double p);                            // of this rank's columns of all tokens
+  ValueId sum_of_parts(const std::string& name, ValueId x);    // of samples, where tokens are divided
   ValueId enter_parallel(const std::string& name, ValueId x);  // whole tokens, gradient summed over ranks
   ValueId leave_parallel(const std::string& name, ValueId x);  // sum over ranks
   // The projections of a self-attention some of whose key/value heads are on several ranks: of queries, and of

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <set>
 #include <type_traits>
@@ -163,6 +164,31 @@ std::vector<std::vector<std::string>> find_adapter_tensors(const Model& model, c
   return names;
 }
 
+namespace {
+
+// What is too far from 0, as float, is the first that is not of the draws of other places.
+template <typename T>
+void draw_anew(const Parameter& p, const DrawKey& key, uint64_t element, T& number) {
+  constexpr uint64_t kOtherDraw = uint64_t{1} << 24;  // beyond all places
+  const auto bound = static_cast<float>(p.init_cutoff * p.init_std);
+  DrawKey other = key;
+  while (std::abs(static_cast<float>(number)) > bound) {
+    other.place += kOtherDraw;
+    number = static_cast<T>(p.init_std * normals(other, element / 4)[element % 4]);
+  }
+}
+
+template <typename T>
+T wave(const Parameter& p, uint64_t element) {
+  const auto columns = static_cast<uint64_t>(p.columns), column = element % columns;
+  const double angle =
+      static_cast<double>(element / columns) /
+      std::pow(10000.0, 2.0 * static_cast<double>(column / 2) / static_cast<double>(columns));
+  return static_cast<float>(column % 2 == 0 ? std::sin(angle) : std::cos(angle));
+}
+
+}  // namespace
+
 template <typename T>
 void draw(const Parameter& p, uint64_t place, int64_t row, int64_t first_column, int64_t columns,
           uint64_t seed, T* out) {
@@ -172,9 +198,19 @@ void draw(const Parameter& p, uint64_t place, int64_t row, int64_t first_column,
     return;
   }
   const auto first = static_cast<uint64_t>((p.drawn_behind + row) * p.columns + first_column);
+  if (p.init == Parameter::Init::kWaves) {
+    for (int64_t c = 0; c < columns; ++c) out[c] = wave<T>(p, first + static_cast<uint64_t>(c));
+    return;
+  }
+  const auto cut = [&](int64_t count) {
+    for (int64_t c = 0; c < count && p.init_cutoff > 0; ++c)
+      draw_anew(p, key, first + static_cast<uint64_t>(c), out[c]);
+  };
   if constexpr (std::is_same_v<T, float>) {
-    if (p.init == Parameter::Init::kNormal)
-      return cpu_level().draw_normals(key, first, columns, p.init_std, out);
+    if (p.init == Parameter::Init::kNormal) {
+      cpu_level().draw_normals(key, first, columns, p.init_std, out);
+      return cut(columns);
+    }
   }
   uint64_t block = ~uint64_t{0};
   std::array<double, 4> drawn{};
@@ -186,6 +222,7 @@ void draw(const Parameter& p, uint64_t place, int64_t row, int64_t first_column,
     }
     out[c] = static_cast<T>(p.init_std * drawn[element % 4]);
   }
+  cut(columns);
 }
 
 template void draw(const Parameter&, uint64_t, int64_t, int64_t, int64_t, uint64_t, float*);

@@ -19,7 +19,8 @@ enum class StateOf { kElements, kRows, kColumns, kBlocks };
 
 struct Parameter {
   enum class Split { kNone, kRows, kColumns };
-  enum class Init { kZero, kOne, kNormal, kUniform };
+  // kWaves: element c of row r is the sine, or of odd c the cosine, of r / 10000^(2 floor(c / 2) / columns), in fp32.
+  enum class Init { kZero, kOne, kNormal, kUniform, kWaves };
 
   // What the optimizer keeps of it from step to step, by the name that its rule gives: "exp_avg".
   struct State {
@@ -66,6 +67,8 @@ struct Parameter {
   bool may_be_missing = false;  // in files; it is initialised then
   Init init = Init::kZero;
   double init_std = 0;  // of kUniform the bound: numbers are in (-init_std, init_std)
+  double init_cutoff =
+      0;  // of kNormal: what is further from 0 than so many init_std is drawn anew; 0: nothing is
   // Of adapters (lora.h): a linear layer's weight, beside which they may stand; A or B of one, which the model's own files
   // lack; what a file of adapters holds.
   bool linear = false, adapter = false, saved_with_adapters = false;

@@ -48,7 +48,7 @@ foreign_types() {
 # files, which carry the names of the models that they were made for; axolotl's keys have families in their names.)
 family_words() {
   grep -rniE --include=*.{h,cpp,cu,cuh} \
-    "gpt-?2|\\bbert\\b|mistral|qwen|gemma([^l]|$)|neox|\\bphi-?[34]|rotary_pct|rotary_emb_base|query_key_value|embed_out|llama([^3]|$)|conv1d|[\"\`./ ]transformer\.|n_embd|n_layer|n_head|n_inner|n_positions|[a-z]+_pdrop|activation_function|initializer_range|layer_norm_epsilon|tie_word_embeddings|lm_head\.weight" \
+    "gpt-?2|\\bbert\\b|mistral|qwen|gemma([^l]|$)|neox|\\bphi-?[34]|rotary_pct|rotary_emb_base|query_key_value|embed_out|llama([^3]|$)|conv1d|[\"\`./ ]transformer\.|n_embd|n_layer|n_head|n_inner|\\bn_positions|[a-z]+_pdrop|activation_function|initializer_range|layer_norm_epsilon|tie_word_embeddings|lm_head\.weight" \
     engine comm parallel checkpointing launch 2>/dev/null |
     grep -vE "^(engine/data|parallel/models)/|_derived_model" | sed 's/^/family: /' || true
 }

@@ -1,5 +1,5 @@
-// Activations, one pass over memory each: GELU with the bias before it (linear.cpp has the one that ends a product), the gated one of SwiGLU (Shazeer,
-// 2020), and tanh.
+// Activations, one pass over memory each: GELU, alone or with the bias before it (linear.cpp has the one that ends a product),
+// the gated ones of SwiGLU and GeGLU (Shazeer, 2020), tanh, and ReLU.
 #include "engine/ops/define.h"
 
 namespace recollect::ops {
@@ -26,9 +26,28 @@ void bias_gelu_gradient(GradientBuilder& g, OpId id) {
                                     {kNone, g.accumulator(op.inputs[1])}));
 }
 
+void check_form(const OpView& v) {
+  const std::string form = v.attributes().has("form") ? v.attributes().text("form") : "tanh";
+  check(form == "tanh" || form == "erf", v, "form is tanh or erf");
+}
+
+std::vector<OutputSpec> infer_gelu(const OpView& v) {
+  check(v.in(0).shape.rank() == 2, v, "x is [rows, width]");
+  check_form(v);
+  return {like(v.in(0))};
+}
+
 std::vector<OutputSpec> infer_gelu_backward(const OpView& v) {
   check_shape(v, v.in(0), v.in(1).shape);
+  check_form(v);
   return {like(v.in(1))};
+}
+
+// For gelu, swiglu and geglu: their gradients read what they have read.
+void gradient_of_input(GradientBuilder& g, OpId id) {
+  const Op op = g.graph().op(id);
+  g.contribute(op.inputs[0], g.emit("backward", op.def->name + "_backward", op.attributes,
+                                    {g.upstream(op.outputs[0]), op.inputs[0]}));
 }
 
 std::vector<OutputSpec> infer_swiglu(const OpView& v) {
@@ -44,11 +63,14 @@ std::vector<OutputSpec> infer_swiglu_backward(const OpView& v) {
   return {like(x)};
 }
 
-// For swiglu and geglu.
-void gated_gradient(GradientBuilder& g, OpId id) {
-  const Op op = g.graph().op(id);
-  g.contribute(op.inputs[0],
-               g.emit("backward", op.def->name + "_backward", {}, {g.upstream(op.outputs[0]), op.inputs[0]}));
+std::vector<OutputSpec> infer_geglu(const OpView& v) {
+  check_form(v);
+  return infer_swiglu(v);
+}
+
+std::vector<OutputSpec> infer_geglu_backward(const OpView& v) {
+  check_form(v);
+  return infer_swiglu_backward(v);
 }
 
 std::vector<OutputSpec> infer_tanh(const OpView& v) {
@@ -62,10 +84,11 @@ std::vector<OutputSpec> infer_tanh_backward(const OpView& v) {
   return {like(v.in(1))};
 }
 
-void tanh_gradient(GradientBuilder& g, OpId id) {
+// For tanh and relu: their gradients read what they have made.
+void gradient_of_output(GradientBuilder& g, OpId id) {
   const Op op = g.graph().op(id);
-  g.contribute(op.inputs[0],
-               g.emit("backward", "tanh_backward", {}, {g.upstream(op.outputs[0]), op.outputs[0]}));
+  g.contribute(op.inputs[0], g.emit("backward", op.def->name + "_backward", {},
+                                    {g.upstream(op.outputs[0]), op.outputs[0]}));
 }
 
 }  // namespace
@@ -82,6 +105,13 @@ void register_activation(OpRegistry& registry) {
                 .infer = infer_bias_gelu_backward,
                 .cost = [](const OpView& v) { return streaming_cost(v, 20); },
                 .in_place = {{0, 0}, {0, 1}}});
+  registry.add({.name = "gelu",
+                .infer = infer_gelu,
+                .cost = [](const OpView& v) { return streaming_cost(v, 12); },
+                .gradient = gradient_of_input,
+                .in_place = {{0, 0}},
+                .group = "activation",
+                .measured_as = "bias_gelu"});
   registry.add({.name = "gelu_backward",
                 .infer = infer_gelu_backward,
                 .cost = [](const OpView& v) { return streaming_cost(v, 20); },
@@ -90,7 +120,7 @@ void register_activation(OpRegistry& registry) {
   registry.add({.name = "swiglu",
                 .infer = infer_swiglu,
                 .cost = [](const OpView& v) { return streaming_cost(v, 8); },
-                .gradient = gated_gradient,
+                .gradient = gradient_of_input,
                 .group = "activation",
                 .measured_as = "bias_gelu",
                 .joint = {.next = "quantise", .joined = "swiglu_quantise"}});
@@ -101,26 +131,38 @@ void register_activation(OpRegistry& registry) {
                 .measured_as = "bias_gelu_backward",
                 .joint = {.next = "quantise", .joined = "swiglu_backward_quantise"}});
   registry.add({.name = "geglu",
-                .infer = infer_swiglu,
+                .infer = infer_geglu,
                 .cost = [](const OpView& v) { return streaming_cost(v, 12); },
-                .gradient = gated_gradient,
+                .gradient = gradient_of_input,
                 .group = "activation",
                 .measured_as = "bias_gelu"});
   registry.add({.name = "geglu_backward",
-                .infer = infer_swiglu_backward,
+                .infer = infer_geglu_backward,
                 .cost = [](const OpView& v) { return streaming_cost(v, 16); },
                 .in_place = {{0, 1}},
                 .measured_as = "bias_gelu_backward"});
   registry.add({.name = "tanh",
                 .infer = infer_tanh,
                 .cost = [](const OpView& v) { return streaming_cost(v, 12); },
-                .gradient = tanh_gradient,
+                .gradient = gradient_of_output,
                 .in_place = {{0, 0}},
                 .group = "activation",
                 .measured_as = "bias_gelu"});
   registry.add({.name = "tanh_backward",
                 .infer = infer_tanh_backward,
                 .cost = [](const OpView& v) { return streaming_cost(v, 4); },
+                .in_place = {{0, 0}, {0, 1}},
+                .measured_as = "bias_gelu_backward"});
+  registry.add({.name = "relu",
+                .infer = infer_tanh,
+                .cost = [](const OpView& v) { return streaming_cost(v, 1); },
+                .gradient = gradient_of_output,
+                .in_place = {{0, 0}},
+                .group = "activation",
+                .measured_as = "bias_gelu"});
+  registry.add({.name = "relu_backward",
+                .infer = infer_tanh_backward,
+                .cost = [](const OpView& v) { return streaming_cost(v, 1); },
                 .in_place = {{0, 0}, {0, 1}},
                 .measured_as = "bias_gelu_backward"});
 }

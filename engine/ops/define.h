@@ -72,6 +72,7 @@ void register_optimizer(OpRegistry& registry);
 void register_quantised_states(OpRegistry& registry);
 void register_rotary(OpRegistry& registry);
 void register_scaled_columns(OpRegistry& registry);
+void register_sequences(OpRegistry& registry);
 void register_sum(OpRegistry& registry);
 
 }  // namespace recollect::ops

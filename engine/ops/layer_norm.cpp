@@ -1,5 +1,5 @@
 // Layer normalisation (Ba et al., 2016), and that by the root mean square alone (Zhang and Sennrich, 2019),
-// which has neither a mean nor a bias. The backward ops can add the residual branch's gradient on their way.
+// which has neither a mean nor a bias. Layer normalisation has a bias or none. The backward ops can add the residual branch's gradient on their way.
 #include "engine/ops/define.h"
 
 namespace recollect::ops {
@@ -22,7 +22,7 @@ OutputSpec statistic(const Value& x, std::string suffix) {
 std::vector<OutputSpec> infer(const OpView& v) {
   const Value& x = v.in(0);
   check_operands(v, x, v.in(1));
-  check_operands(v, x, v.in(2));
+  if (v.has_input(2)) check_operands(v, x, v.in(2));
   return {like(x), statistic(x, "mean"), statistic(x, "rstd")};
 }
 
@@ -37,7 +37,7 @@ std::vector<OutputSpec> infer_residual_norm(const OpView& v) {
   check_bias(v, x, v.in(1));
   check_shape(v, v.in(2), x.shape);
   check_operands(v, x, v.in(3));
-  check_operands(v, x, v.in(4));
+  if (v.has_input(4)) check_operands(v, x, v.in(4));
   return {like(v.in(2)), like(v.in(2), "norm"), statistic(v.in(2), "mean"), statistic(v.in(2), "rstd")};
 }
 
@@ -46,7 +46,9 @@ std::vector<OutputSpec> infer_backward(const OpView& v) {
   check_shape(v, dy, x.shape);
   check_operands(v, x, weight);
   if (v.has_input(5)) check_shape(v, v.in(5), x.shape);
-  return {like(x), gradient_like(weight, "dweight"), gradient_like(weight, "dbias")};
+  std::vector<OutputSpec> specs{like(x), gradient_like(weight, "dweight")};
+  if (v.op.outputs.size() != 2) specs.push_back(gradient_like(weight, "dbias"));
+  return specs;
 }
 
 std::vector<OutputSpec> infer_rms_backward(const OpView& v) {
@@ -62,11 +64,12 @@ void gradient(GradientBuilder& g, OpId id) {
   const Op op = g.graph().op(id);
   const ValueId x = op.inputs[0];
   const ValueId earlier = g.take(x);
-  const std::vector<ValueId> sums = g.accumulators({op.inputs[1], op.inputs[2]});
+  std::vector<ValueId> outputs = g.accumulators({op.inputs.begin() + 1, op.inputs.end()});
+  outputs.insert(outputs.begin(), kNone);
   const ValueId dx =
       g.emit("backward", "layer_norm_backward", op.attributes,
              {g.upstream(op.outputs[0]), x, op.inputs[1], op.outputs[1], op.outputs[2], earlier},
-             {kNone, sums[0], sums[1]});
+             std::move(outputs));
   g.contribute(x, dx);
 }
 

@@ -25,8 +25,21 @@
 //     y[i] = x[i] + table[(first_token + i) % sequence_length]
 // add_position_backward     dy [T,h]                             acc dtable [P,h] S     as add_position
 // add_embedding             x [T,h], ids [b,s] i32, table [N,h]  y [T,h]                first_token
+//                                                                                       padding_id?
 //     y[i] = x[i] + table[ids[first_token + i]], or x[i] where the table has no such row.
-// add_embedding_backward    dy [T,h], ids                        acc dtable [N,h] S     first_token
+// add_embedding_backward    dy [T,h], ids                        acc dtable [N,h] S     as add_embedding
+//     padding_id as in embedding_backward.
+// token_positions           ids [b,s] i32, places? [b,s] i32     positions [b,s] i32    padding_id
+//     A token's place is its place in the sample, or `places` says it in packed samples, -1 for padding. Tokens of
+//     the id padding_id, and padding, have the position padding_id; of the others, those of a sequence count on
+//     from padding_id + 1.
+// mean_tokens               x [T,h], lengths [b] i32; or         y [b,h], or [n,h]      sequence_length
+//                           x, which [n] i32, places [b,s] i32                          first_token samples
+//     The means of the rows of samples' first `lengths` tokens; or, in packed samples, of the tokens of the sequences
+//     that begin at the tokens `which` of the micro-batch; -1 is none, and zero. This rank's part of them, where x has
+//     the tokens from first_token on.
+// mean_tokens_backward      dy, the others                       dx [T,h]               as mean_tokens
+//                                                                                       rows (T)
 // first_tokens              x [T,h], which? [n] i32              y [b,h], or [n,h]      sequence_length
 //                                                                                       first_token samples
 //     y[i] is the row of the first token of sample i, or of token which[i] of the micro-batch: no two are the
@@ -59,13 +72,13 @@
 //                                                                                       all_columns?
 //     It is its own gradient. Where x has the columns from first_column on of rows that have all_columns, it drops what a
 //     dropout of the whole rows drops of these.
-// layer_norm                x [T,h], weight [h], bias [h]        y, mean [T] S,         epsilon
+// layer_norm                x [T,h], weight [h], bias? [h]       y, mean [T] S,         epsilon
 //                                                                rstd [T] S
 // layer_norm_backward       dy, x, weight, mean, rstd, add?      dx, acc dweight,       epsilon
-//                                                                acc dbias
-//     dx also adds `add` when present.
+//                                                                acc dbias?
+//     dx also adds `add` when present. Where the norm has no bias there are two outputs.
 // residual_norm             x [T,h], bias [h], residual [T,h],   y [T,h], norm [T,h],   epsilon
-//                           weight [h], shift [h]                mean, rstd [T] S
+//                           weight [h], shift? [h]               mean, rstd [T] S
 //     y = residual + (x + bias); the rest is layer_norm of y, as that is stored. It has no gradient: ops are joined to it
 //     when they have theirs (join_ops.h).
 // rms_norm                  x [T,h], weight [h]                  y, rstd [T] S          epsilon weight_offset?
@@ -169,15 +182,17 @@
 //     them and each other; for the rest, which stands for nothing, o is zero.
 // bias_gelu                 x [T,f], bias [f]                    y [T,f]                form: tanh or erf
 // bias_gelu_backward        dy, x, bias                          dx, acc dbias          form
-// gelu_backward             dy [T,f], pre [T,f]                  dx
-//     Of GELU in the tanh form, without a bias.
+// gelu                      x [T,f]                              y [T,f]                form: tanh or erf
+// gelu_backward             dy [T,f], x [T,f]                    dx                     form? (tanh)
 // swiglu                    x [T,2f]                             y [T,f]
 //     A row of x is gate | up; y = silu(gate) * up.
 // swiglu_backward           dy [T,f], x                          dx [T,2f]
-// geglu, geglu_backward     as swiglu and its gradient
-//     y = gelu(gate) * up, GELU in the tanh form.
+// geglu, geglu_backward     as swiglu and its gradient                                  form? (tanh)
+//     y = gelu(gate) * up.
 // tanh                      x [T,h]                              y
 // tanh_backward             dy, y                                dx
+// relu, relu_backward       as tanh and its gradient
+//     y = max(x, 0), with the derivative 0 at 0.
 // bias_dropout_add          x [T,h], bias [h], residual [T,h]    y [T,h]                as dropout
 //     y = residual + dropout(x + bias)
 // bias_dropout_add_backward dy                                   dx, acc dbias          as dropout

@@ -19,15 +19,15 @@ constexpr int64_t kMostRank = 65536;
 
 bool has_no_adapters(const Config& c) { return c.lora.rank == 0; }
 
-// What PEFT trains whole beside the adapters of such a model.
-std::vector<std::string> head_modules(Task task) {
+// What PEFT trains whole beside the adapters of such a model. It names no head of ModernBERT that answers questions.
+std::vector<std::string> head_modules(Task task, std::string_view type) {
   switch (task) {
     case Task::kSequenceClassification:
     case Task::kMultipleChoice:
     case Task::kTokenClassification:
       return {"classifier"};
     case Task::kQuestionAnswering:
-      return {"qa_outputs"};
+      return {type == "modernbert" ? "classifier" : "qa_outputs"};
     default:
       return {};
   }
@@ -178,7 +178,8 @@ std::vector<Finding> complete_lora(Config& config, Config& otherwise) {
     config.derived[key] = from;
   };
   derive("lora.targets", &Config::Lora::targets, config.model.family().adapted, "model.type");
-  derive("lora.modules_to_save", &Config::Lora::modules_to_save, head_modules(config.task), "task");
+  derive("lora.modules_to_save", &Config::Lora::modules_to_save,
+         head_modules(config.task, config.model.family().type), "task");
   return found;
 }
 

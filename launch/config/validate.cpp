@@ -244,8 +244,11 @@ void check_data(const Config& config, Findings& found) {
   const ModelFacts model = config.model.facts();
   if (d.sequence_length > model.longest.value) {
     found.push_back({{"data.sequence_length", path_of(model.longest)},
-                     fmt::format("data.sequence_length {} is above {} {}", d.sequence_length,
-                                 path_of(model.longest), model.longest.value)});
+                     fmt::format("data.sequence_length {} is above {} {}{}", d.sequence_length,
+                                 path_of(model.longest), model.longest.value + model.kept_positions,
+                                 model.kept_positions > 0
+                                     ? fmt::format(", {} of which no token has", model.kept_positions)
+                                     : "")});
   }
   check_masking(config, model, found);
   check_texts(config, found);

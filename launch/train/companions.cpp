@@ -60,7 +60,7 @@ OrderedJson completed_config(const Config& config, const TokenizerAsRead& read, 
                                 ? tokenizer_class_name(choice)
                                 : read.beside.tokenizer_class;
   said = with_token_names(read, std::move(said));
-  if (choice == TokenizerClass::kAsFile && config.model.facts().token_types > 0 &&
+  if (choice == TokenizerClass::kAsFile && config.model.facts().token_types > 1 &&
       !said.contains("model_input_names"))
     said["model_input_names"] = {"input_ids", "token_type_ids", "attention_mask"};
   return said;

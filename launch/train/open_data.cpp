@@ -156,7 +156,7 @@ OpenedData open_data(const Config& config, const TaskData& task, DataFormat form
                        .stride = d.stride,
                        .truncation = d.truncation,
                        .vocabulary_size = model.vocabulary.value,
-                       .token_types = model.token_types > 0,
+                       .token_types = model.token_types > 1,
                        .on_bad_record = d.on_bad_record,
                        .threads = omp_get_max_threads()};
   const GivenBack memory;  // of the tokenizer too

@@ -8,6 +8,7 @@
 #include "parallel/models/bert.h"
 #include "parallel/models/decoders.h"
 #include "parallel/models/gpt2.h"
+#include "parallel/models/modernbert.h"
 
 namespace recollect {
 
@@ -15,6 +16,7 @@ std::span<const ModelFamily> model_families() {
   static const std::array families = {
       gpt2_family(),  bert_family(), llama_family(),    mistral_family(), qwen2_family(),
       qwen3_family(), phi3_family(), gpt_neox_family(), gemma2_family(),  gemma3_family(),
+      roberta_family(), xlm_roberta_family(), distilbert_family(), modernbert_family(),
   };
   return families;
 }

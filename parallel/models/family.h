@@ -77,6 +77,7 @@ struct ModelFacts {
   ModelFact vocabulary;     // token ids are below it
   ModelFact longest;        // sequence
   bool any_length = false;  // longest bounds sequences by the value of its key alone: no position is learnt
+  int64_t kept_positions = 0;  // of those that the key of longest counts: no token of a sequence has them
   ModelFact layers;
   std::vector<ModelFact> divided;  // what tensor ranks share: their number must divide each of them
   std::vector<ModelFact> divided_or_repeated = {};  // or be a multiple of it

@@ -11,6 +11,7 @@ std::vector<OpCase> op_cases() {
   std::vector<OpCase> cases;
   add_table_cases(cases);
   add_first_token_cases(cases);
+  add_sequence_cases(cases);
   add_rotary_cases(cases);
   add_pointwise_cases(cases);
   add_norm_cases(cases);
@@ -109,11 +110,15 @@ void add_table_cases(std::vector<OpCase>& cases) {
                      .inputs = {activation("x", {tokens, width}), id, activation("table", {rows, width})},
                      .attributes = attributes,
                      .differentiable = {0, 2}});
-    add_both(cases, {.name = std::string("add_embedding_backward_") + name,
-                     .kind = "add_embedding_backward",
-                     .inputs = {activation("dy", {tokens, width}), id},
-                     .attributes = attributes,
-                     .accumulators = {{0, statistic("dtable", {rows, width})}}});
+    OpCase backward{.name = std::string("add_embedding_backward_") + name,
+                    .kind = "add_embedding_backward",
+                    .inputs = {activation("dy", {tokens, width}), id},
+                    .attributes = attributes,
+                    .accumulators = {{0, statistic("dtable", {rows, width})}}};
+    add_both(cases, backward);
+    backward.name += "_padding";
+    backward.attributes.set("padding_id", int64_t{1});
+    cases.push_back(backward);
   }
 }
 
@@ -236,6 +241,16 @@ void add_norm_cases(std::vector<OpCase>& cases) {
                                 statistic("shift", {width})},
                      .attributes = attributes});
 
+    forward.name = std::string("layer_norm_no_bias_") + name;
+    forward.inputs.pop_back();
+    forward.differentiable.pop_back();
+    cases.push_back(forward);
+    cases.push_back(
+        {.name = std::string("residual_norm_no_shift_") + name,
+         .kind = "residual_norm",
+         .inputs = {whole(x), whole(bias), whole(activation("residual", {tokens, width})), weight},
+         .attributes = attributes});
+
     OpCase backward{.name = std::string("layer_norm_backward_") + name,
                     .kind = "layer_norm_backward",
                     .inputs = {activation("dy", {tokens, width}), x, weight, statistic("mean", {tokens}),
@@ -247,6 +262,9 @@ void add_norm_cases(std::vector<OpCase>& cases) {
     add_both(cases, backward);
     backward.name += "_add";
     backward.inputs.push_back(activation("add", {tokens, width}));
+    add_both(cases, backward);
+    backward.name = std::string("layer_norm_backward_no_bias_") + name;
+    backward.accumulators.erase(2);
     add_both(cases, backward);
 
     forward = {.name = std::string("rms_norm_") + name,

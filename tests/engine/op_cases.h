@@ -70,6 +70,7 @@ std::vector<OpCase> op_cases();
 // The parts of the table, by subject.
 void add_table_cases(std::vector<OpCase>& cases);  // embedding, add_position, add_embedding
 void add_first_token_cases(std::vector<OpCase>& cases);
+void add_sequence_cases(std::vector<OpCase>& cases);
 void add_rotary_cases(std::vector<OpCase>& cases);
 void add_pointwise_cases(std::vector<OpCase>& cases);
 void add_norm_cases(std::vector<OpCase>& cases);

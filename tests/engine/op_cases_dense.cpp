@@ -120,19 +120,45 @@ void add_unary_cases(std::vector<OpCase>& cases, const Size& size) {
   cases.push_back({.name = "swiglu_backward" + suffix,
                    .kind = "swiglu_backward",
                    .inputs = {activation("dy", shape), activation("x", wide, 2)}});
-  cases.push_back({.name = "geglu" + suffix,
-                   .kind = "geglu",
-                   .inputs = {activation("x", wide, 2)},
-                   .differentiable = {0},
-                   .condition = kTanhGeluCondition});
-  cases.push_back({.name = "geglu_backward" + suffix,
-                   .kind = "geglu_backward",
-                   .inputs = {activation("dy", shape), activation("x", wide, 2)},
-                   .condition = kTanhGeluCondition});
-  cases.push_back({.name = "gelu_backward" + suffix,
-                   .kind = "gelu_backward",
-                   .inputs = {activation("dy", shape), activation("pre", shape, 2)},
-                   .condition = kTanhGeluCondition});
+  for (const char* form : {"tanh", "erf"}) {
+    const Attributes attributes{{"form", std::string(form)}};
+    const double condition = std::string(form) == "tanh" ? kTanhGeluCondition : 1;
+    const std::string of_form = std::string("_") + form + suffix;
+    cases.push_back({.name = "geglu" + of_form,
+                     .kind = "geglu",
+                     .inputs = {activation("x", wide, 2)},
+                     .attributes = attributes,
+                     .differentiable = {0},
+                     .condition = condition});
+    cases.push_back({.name = "geglu_backward" + of_form,
+                     .kind = "geglu_backward",
+                     .inputs = {activation("dy", shape), activation("x", wide, 2)},
+                     .attributes = attributes,
+                     .condition = condition});
+    cases.push_back({.name = "gelu" + of_form,
+                     .kind = "gelu",
+                     .inputs = {activation("x", shape, 2)},
+                     .attributes = attributes,
+                     .differentiable = {0},
+                     .condition = condition});
+    cases.push_back({.name = "gelu_backward" + of_form,
+                     .kind = "gelu_backward",
+                     .inputs = {activation("dy", shape), activation("pre", shape, 2)},
+                     .attributes = attributes,
+                     .condition = condition});
+  }
+  // Away from the kink, where differences mean nothing.
+  ValueSpec x = activation("x", shape);
+  x.fill = Fill::kPositive, x.offset = 0.5;
+  cases.push_back(
+      {.name = "relu_of_positive" + suffix, .kind = "relu", .inputs = {x}, .differentiable = {0}});
+  x.scale = -1, x.offset = -0.5;
+  cases.push_back(
+      {.name = "relu_of_negative" + suffix, .kind = "relu", .inputs = {x}, .differentiable = {0}});
+  cases.push_back({.name = "relu" + suffix, .kind = "relu", .inputs = {activation("x", shape)}});
+  cases.push_back({.name = "relu_backward" + suffix,
+                   .kind = "relu_backward",
+                   .inputs = {activation("dy", shape), activation("y", shape)}});
   cases.push_back(
       {.name = "tanh" + suffix, .kind = "tanh", .inputs = {activation("x", shape)}, .differentiable = {0}});
   cases.push_back({.name = "tanh_backward" + suffix,

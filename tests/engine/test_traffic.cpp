@@ -68,7 +68,9 @@ std::vector<PassCase> pass_cases() {
   one("swiglu_backward", "swiglu_backward", {activation("dy", inner), activation("x", both)});
   one("geglu", "geglu", {activation("x", both)});
   one("geglu_backward", "geglu_backward", {activation("dy", inner), activation("x", both)});
+  one("gelu", "gelu", {x}, gelu);
   one("gelu_backward", "gelu_backward", {dy, x});
+  one("relu", "relu", {x});
   one("tanh", "tanh", {x});
   one("layer_norm", "layer_norm", {x, weight, bias}, {{"epsilon", 1e-5}});
   one("residual_norm", "residual_norm", {x, bias, add, weight, statistic("shift", columns)},

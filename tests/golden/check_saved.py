@@ -94,17 +94,17 @@ def load(directory: Path, dtype: torch.dtype) -> tuple[torch.nn.Module, list[str
     return model.eval(), wrong
 
 
-def read_batch(path: Path, task: str) -> dict[str, torch.Tensor]:
+def read_batch(path: Path, task: str, padding: int) -> dict[str, torch.Tensor]:
     """What a model takes, all samples as long as the longest."""
     samples = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     rows = [row for sample in samples for row in ([sample["input_ids"]] if task != "multiple_choice" else sample["input_ids"])]
-    return make_batch(task, samples, max(map(len, rows)))
+    return make_batch(task, samples, max(map(len, rows)), padding)
 
 
 @torch.no_grad()
 def loss_and_logits(model: torch.nn.Module, directory: Path, batch: Path) -> tuple[float, torch.Tensor]:
     _, _, task = class_and_task(directory)
-    loss, logits = run_model(task, model, read_batch(batch, task))
+    loss, logits = run_model(task, model, read_batch(batch, task, getattr(model.config, "pad_token_id", None) or 0))
     return loss.item(), logits
 
 

@@ -24,6 +24,7 @@ from transformers.models.gemma3 import modeling_gemma3
 from transformers.models.gpt_neox import modeling_gpt_neox
 from transformers.models.llama import modeling_llama
 from transformers.models.mistral import modeling_mistral
+from transformers.models.modernbert import modeling_modernbert
 from transformers.models.phi3 import modeling_phi3
 from transformers.models.qwen2 import modeling_qwen2
 from transformers.models.qwen3 import modeling_qwen3
@@ -44,7 +45,7 @@ class TorchInDouble:
 def widen() -> None:
     """From here on Transformers computes in fp64 what it computes in fp32 whatever the model's dtype."""
     modules = (modeling_llama, modeling_mistral, modeling_qwen2, modeling_qwen3, modeling_phi3, modeling_gpt_neox, modeling_gemma2,
-               modeling_gemma3)
+               modeling_gemma3, modeling_modernbert)  # fmt: skip
     for module in (*modules, modeling_rope_utils):
         module.torch = TorchInDouble()
     modeling_gemma2.Gemma2RMSNorm.forward = lambda self, x: self._norm(x) * (1.0 + self.weight)
@@ -69,6 +70,32 @@ def bert(**more: object) -> transformers.BertConfig:
         max_position_embeddings=13, type_vocab_size=2, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
         layer_norm_eps=1e-12, attn_implementation="eager", **more,
     )  # fmt: skip
+
+
+ENCODER = dict(
+    vocab_size=41, hidden_size=24, num_hidden_layers=2, num_attention_heads=4, intermediate_size=28, max_position_embeddings=15,
+    attn_implementation="eager", bos_token_id=None, eos_token_id=None,
+)  # fmt: skip
+
+
+def roberta(kind: type = transformers.RobertaConfig, **more: object) -> transformers.RobertaConfig:
+    common = dict(type_vocab_size=1, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, layer_norm_eps=1e-5, pad_token_id=1)
+    return kind(**ENCODER | common | more)
+
+
+def distilbert(**more: object) -> transformers.DistilBertConfig:
+    sizes = {k: ENCODER[k] for k in ("vocab_size", "max_position_embeddings", "attn_implementation")}
+    return transformers.DistilBertConfig(
+        dim=24, n_layers=2, n_heads=4, hidden_dim=28, dropout=0.0, attention_dropout=0.0, qa_dropout=0.0,
+        seq_classif_dropout=0.0, **sizes | more,
+    )  # fmt: skip
+
+
+def modernbert(**more: object) -> transformers.ModernBertConfig:
+    rope = {"full_attention": {"rope_type": "default", "rope_theta": 200.0},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 20.0}}  # fmt: skip
+    common = dict(num_hidden_layers=3, local_attention=5, rope_parameters=rope, pad_token_id=2, cls_token_id=None, sep_token_id=None)
+    return transformers.ModernBertConfig(**ENCODER | common | more)
 
 
 def sizes(**more: object) -> dict[str, object]:
@@ -145,11 +172,28 @@ SEEDED = {
         **sizes(sliding_window=3, query_pre_attn_scalar=6, attn_logit_softcapping=None, final_logit_softcapping=None,
                 num_key_value_heads=1, pad_token_id=5, tie_word_embeddings=False,
                 layer_types=["full_attention", "sliding_attention"]))),
-    81: Case("gemma3", transformers.Gemma3ForCausalLM, "causal_lm", transformers.Gemma3TextConfig(
+    81: Case("roberta_masked_lm", transformers.RobertaForMaskedLM, "masked_lm", roberta(hidden_act="gelu_new")),
+    82: Case("roberta_class", transformers.RobertaForSequenceClassification, "sequence_classification", roberta(num_labels=3)),
+    83: Case("xlm_roberta_choice", transformers.XLMRobertaForMultipleChoice, "multiple_choice",
+             roberta(transformers.XLMRobertaConfig, type_vocab_size=2, pad_token_id=0), {"data.choices": 2}),
+    84: Case("distilbert_masked_lm", transformers.DistilBertForMaskedLM, "masked_lm", distilbert()),
+    85: Case("distilbert_regression", transformers.DistilBertForSequenceClassification, "sequence_classification",
+             distilbert(num_labels=1, pad_token_id=3)),
+    86: Case("distilbert_question", transformers.DistilBertForQuestionAnswering, "question_answering", distilbert()),
+    87: Case("modernbert_masked_lm", transformers.ModernBertForMaskedLM, "masked_lm", modernbert()),
+    88: Case("modernbert_class", transformers.ModernBertForSequenceClassification, "sequence_classification", modernbert(
+        num_labels=3, classifier_pooling="mean", norm_bias=True, attention_bias=True, mlp_bias=True, classifier_bias=True,
+        classifier_activation="gelu_new", hidden_activation="gelu_pytorch_tanh", num_hidden_layers=2,
+        layer_types=["sliding_attention", "full_attention"])),
+    89: Case("modernbert_choice", transformers.ModernBertForMultipleChoice, "multiple_choice",
+             modernbert(num_hidden_layers=2, attention_bias=True, hidden_activation="silu"), {"data.choices": 2}),
+    90: Case("modernbert_token_class", transformers.ModernBertForTokenClassification, "token_classification",
+             modernbert(num_labels=5, num_hidden_layers=2, mlp_bias=True)),
+    91: Case("gemma3", transformers.Gemma3ForCausalLM, "causal_lm", transformers.Gemma3TextConfig(
         **sizes(sliding_window=4, query_pre_attn_scalar=9, num_hidden_layers=3, sliding_window_pattern=2,
                 rope_parameters={"full_attention": {"rope_type": "linear", "rope_theta": 500.0, "factor": 8.0},
                                  "sliding_attention": {"rope_type": "default", "rope_theta": 50.0}}))),
-    82: Case("gemma3_untied", transformers.Gemma3ForCausalLM, "causal_lm", transformers.Gemma3TextConfig(
+    92: Case("gemma3_untied", transformers.Gemma3ForCausalLM, "causal_lm", transformers.Gemma3TextConfig(
         **sizes(sliding_window=3, query_pre_attn_scalar=6, final_logit_softcapping=3.0, num_key_value_heads=1,
                 pad_token_id=5, tie_word_embeddings=False, layer_types=["full_attention", "sliding_attention"],
                 rope_parameters={"full_attention": {"rope_type": "default", "rope_theta": 500.0},
@@ -189,20 +233,22 @@ def make_samples(case: Case, seed: int) -> list[dict[str, object]]:
     def numbers(high: int, count: int) -> list[int]:
         return torch.randint(high, (count,), generator=generator).tolist()
 
-    vocabulary, labels = case.config.vocab_size, case.config.num_labels
+    vocabulary, labels, types = case.config.vocab_size, case.config.num_labels, getattr(case.config, "type_vocab_size", 0)
     samples: list[dict[str, object]] = []
-    for i, length in enumerate((SEQUENCE, 4, 7)):
+    # What windows make of padding means nothing: where tokens have logits there is none.
+    full = case.name in ("modernbert_masked_lm", "modernbert_token_class")
+    for i, length in enumerate((SEQUENCE,) * 3 if full else (SEQUENCE, 4, 7)):
         if case.task == "causal_lm":
             tokens = numbers(vocabulary, SEQUENCE)
             samples.append({"input_ids": tokens, "labels": [IGNORED if i == 1 and j > 5 else t for j, t in enumerate(tokens)]})
             continue
         rows = case.extra.get("data.choices", 1)
         lines = [
-            {"input_ids": numbers(vocabulary, n), "token_type_ids": numbers(2, n)}
+            {"input_ids": numbers(vocabulary, n)} | ({"token_type_ids": numbers(types, n)} if types else {})
             for n in [length if row != 1 else 5 for row in range(rows)]
         ]
         sample: dict[str, object] = dict(lines[0]) if rows == 1 else {k: [line[k] for line in lines] for k in lines[0]}
-        if i == 2 and rows == 1:  # padding of the file's own
+        if i == 2 and rows == 1 and not full:  # padding of the file's own
             sample = {k: v + [0, 0] for k, v in sample.items()} | {"attention_mask": [1] * length + [0, 0]}
         tokens = len(sample["input_ids"])
         if case.task == "masked_lm":
@@ -212,9 +258,9 @@ def make_samples(case: Case, seed: int) -> list[dict[str, object]]:
         elif case.task == "question_answering":
             start, end = [(2, 5), (40, 3), (0, 6)][i]  # the second start lies behind what is kept
             sample |= {"start_positions": start, "end_positions": end}
-        elif case.name == "bert_regression":
+        elif case.name.endswith("regression"):
             sample["labels"] = [0.5, -1.25, 2.0][i]
-        elif case.name == "bert_multi_label":
+        elif case.name.endswith("multi_label"):
             sample["labels"] = [float(n) for n in numbers(2, labels)]
         else:
             sample["labels"] = numbers(rows if rows > 1 else labels, 1)[0]
@@ -222,8 +268,8 @@ def make_samples(case: Case, seed: int) -> list[dict[str, object]]:
     return samples
 
 
-def make_batch(task: str, samples: list[dict[str, object]], length: int) -> dict[str, torch.Tensor]:
-    """What a model takes, padded to `length`. Numbers are as wide as torch makes them: fp32."""
+def make_batch(task: str, samples: list[dict[str, object]], length: int, padding: int = 0) -> dict[str, torch.Tensor]:
+    """What a model takes, padded to `length`; ids with `padding`. Numbers are as wide as torch makes them: fp32."""
     of_tokens = ["input_ids", "token_type_ids", "attention_mask"]
     if task in ("causal_lm", "masked_lm", "token_classification"):
         of_tokens.append("labels")
@@ -244,7 +290,7 @@ def make_batch(task: str, samples: list[dict[str, object]], length: int) -> dict
             sample.setdefault("labels", sample["input_ids"])
         for key, value in sample.items():
             if key in of_tokens:
-                value = padded(value, IGNORED if key == "labels" else 0)
+                value = padded(value, {"labels": IGNORED, "input_ids": padding}.get(key, 0))
             batch.setdefault(key, []).append(value)
     return {key: torch.tensor(value) for key, value in batch.items()}
 
@@ -264,8 +310,9 @@ def run_model(task: str, model: torch.nn.Module, batch: dict[str, torch.Tensor])
 def is_unseen(case: Case, name: str) -> bool:
     """What adds the same to all that a softmax compares: its gradient is nothing but rounding."""
     return (
-        name.endswith("self.key.bias")
-        or (case.task == "question_answering" and name in ("qa_outputs.bias", "bert.encoder.layer.1.output.LayerNorm.bias"))
+        name.endswith(("self.key.bias", "k_lin.bias"))
+        or (case.task == "question_answering" and name in (
+            "qa_outputs.bias", "bert.encoder.layer.1.output.LayerNorm.bias", "distilbert.transformer.layer.1.output_layer_norm.bias"))
         or (case.task == "multiple_choice" and name == "classifier.bias")
     )
 
@@ -276,7 +323,7 @@ def make_case(case: Case, seed: int, root: Path) -> None:
     save_model(model, directory)
     samples = make_samples(case, seed)
     (directory / "batch.jsonl").write_text("".join(json.dumps(s) + "\n" for s in samples), encoding="utf-8")
-    batch = make_batch(case.task, samples, SEQUENCE)
+    batch = make_batch(case.task, samples, SEQUENCE, case.config.pad_token_id or 0)
     loss, logits = run_model(case.task, model, batch)
     loss.backward()
     golden = {"loss": loss.detach().reshape(1), "logits": logits.detach()}

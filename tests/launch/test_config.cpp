@@ -190,7 +190,7 @@ INSTANTIATE_TEST_SUITE_P(
              "'bf16'?"},
         Case{"model: {type: rwkv}\n",
              "c.yaml:2:15: model.type: expected one of gpt2, bert, llama, mistral, qwen2, qwen3, phi3, "
-             "gpt_neox, gemma2, gemma3_text, found "
+             "gpt_neox, gemma2, gemma3_text, roberta, xlm-roberta, distilbert, modernbert, found "
              "'rwkv'"},
         Case{"device: {memory_limit: 4GB}\n",
              "c.yaml:2:24: device.memory_limit: expected bytes such as 4GiB, 512MiB or a plain integer, "

@@ -91,7 +91,7 @@ TEST_F(HFConfig, YamlOverridesIt) {
 }
 
 TEST_F(HFConfig, RefusesTheFileOfAnotherType) {
-  for (const char* type : {"mistral", "roberta"}) {
+  for (const char* type : {"mistral", "albert"}) {
     write(std::string(R"({"num_attention_heads": 4, "model_type": ")") + type + "\"}");
     const std::string problems = refusal(kLeast + "model:\n  type: llama\n  config: " + path_, {});
     EXPECT_EQ(problems, path_ + ": model_type is " + type + ", and model.type is llama");
@@ -129,7 +129,9 @@ TEST_F(HFConfig, RefusesWhatItCannotBe) {
             "J: not JSON: [json.exception.parse_error.101] parse error at line 1, column 2: syntax error "
             "while parsing object key - unexpected end of input; expected string literal");
   EXPECT_EQ(said("[]"), "J: not a JSON object");
-  const std::string types = "gpt2, bert, llama, mistral, qwen2, qwen3, phi3, gpt_neox, gemma2, gemma3_text";
+  const std::string types =
+      "gpt2, bert, llama, mistral, qwen2, qwen3, phi3, gpt_neox, gemma2, gemma3_text, roberta, xlm-roberta, "
+      "distilbert, modernbert";
   EXPECT_EQ(said("{}"), "J: model_type is missing; expected one of " + types);
   EXPECT_EQ(said(R"({"model_type": "rwkv"})"),
             "J: model_type: expected one of " + types + ", found the text \"rwkv\"");
@@ -362,6 +364,58 @@ TEST_F(HFConfig, FamiliesRefuseWhatTheyCannotCompute) {
   EXPECT_EQ(said(R"({"model_type": "bert", "hidden_act": "relu"})"),
             "J: hidden_act: expected one of gelu, gelu_new, gelu_pytorch_tanh, found the text \"relu\"; did "
             "you mean 'gelu'?");
+}
+
+// What a config.json of an encoder says, in the words of the keys; or why it is refused.
+TEST_F(HFConfig, EncodersReadTheirKeysAsTransformersDoes) {
+  const auto read = [&](const std::string& type, const std::string& more) {
+    write(fmt::format(R"({{"model_type": "{}", "vocab_size": 50{}}})", type, more));
+    return read_hf_config(path_).values;
+  };
+  ModelValues m =
+      read("distilbert", R"(, "hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 2)");
+  EXPECT_EQ(m.integer("dim"), 24);
+  EXPECT_EQ(m.integer("n_layers"), 3);
+  EXPECT_EQ(m.integer("n_heads"), 2);
+  EXPECT_EQ(m.real("seq_classif_dropout"), 0.2);
+  m = read("roberta", R"(, "max_position_embeddings": 514, "pad_token_id": 1)");
+  EXPECT_EQ(model_family("roberta").facts(m).longest.value, 512);
+  m = read("modernbert", R"(, "pad_token_id": 3, "global_rope_theta": 8e4, "local_rope_theta": 9e3)");
+  EXPECT_EQ(m.real("global_rope_theta"), 8e4);
+  EXPECT_EQ(m.real("local_rope_theta"), 9e3);
+  // An object of Transformers 5 counts before the keys of old; null is their default.
+  m = read("modernbert", R"(, "pad_token_id": 3, "global_rope_theta": 8e4, "initializer_cutoff_factor": null,
+      "rope_parameters": {"full_attention": {"rope_theta": 7e4, "rope_type": "default"}, "sliding_attention": null},
+      "num_hidden_layers": 2, "layer_types": ["sliding_attention", "full_attention"])");
+  EXPECT_EQ(m.real("global_rope_theta"), 7e4);
+  EXPECT_EQ(m.real("local_rope_theta"), 1e4);
+  EXPECT_EQ(m.real("initializer_cutoff_factor"), 3);
+  EXPECT_EQ(m.text("layer_types"), "sliding_attention,full_attention");
+
+  const auto expect_refused = [&](const char* keys, const std::string& why) {
+    const std::string problems = said(fmt::format("{{{}}}", keys));
+    EXPECT_NE(problems.find(why), std::string::npos) << problems;
+  };
+  expect_refused(R"("model_type": "roberta", "pad_token_id": null)", "pad_token_id: expected");
+  expect_refused(R"("model_type": "xlm-roberta", "is_decoder": true)", "is_decoder: true is not supported");
+  expect_refused(R"("model_type": "distilbert", "activation": "relu")", "activation: expected one of gelu");
+  expect_refused(R"("model_type": "distilbert", "tie_word_embeddings": false)", "tie_word_embeddings: false");
+  expect_refused(R"("model_type": "distilbert", "dim": 24, "hidden_size": 24)", "are the same key");
+  expect_refused(
+      R"("model_type": "modernbert", "rope_parameters": {"full_attention": {"rope_type": "yarn"}})",
+      "rope_type: yarn is not supported");
+  expect_refused(R"("model_type": "modernbert", "rope_scaling": {"type": "linear", "factor": 2})",
+                 "rope_type: linear is not supported");
+  expect_refused(R"("model_type": "modernbert", "classifier_pooling": "max")",
+                 "classifier_pooling: expected one of");
+  for (const auto& [model, why] :
+       {std::pair("type: roberta, max_position_embeddings: 8, pad_token_id: 7", "leaves no position behind"),
+        std::pair("type: modernbert, hidden_size: 36", "heads of 3 elements are odd"),
+        std::pair("type: modernbert, layer_types: full_attention", "names 1 layers"),
+        std::pair("type: distilbert, type_vocab_size: 2", "unknown key 'type_vocab_size'")}) {
+    const std::string problems = refusal(kLeast + "task: masked_lm\nmodel: {" + model + "}\n", {});
+    EXPECT_NE(problems.find(why), std::string::npos) << problems;
+  }
 }
 
 TEST_F(HFConfig, ABrokenOneIsReportedWithTheRest) {

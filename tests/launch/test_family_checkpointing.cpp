@@ -92,6 +92,30 @@ training: {micro_batch_size: 2, global_batch_size: 4, max_steps: 2, seed: 7}
 data: {format: random, sequence_length: 12}
 )";
 
+const char* const kRoberta = R"(
+task: sequence_classification
+model: {type: roberta, vocab_size: 41, hidden_size: 20, num_hidden_layers: 4, num_attention_heads: 4,
+        intermediate_size: 28, max_position_embeddings: 14, num_labels: 3, initializer_range: 0.2}
+training: {micro_batch_size: 2, global_batch_size: 4, max_steps: 2, seed: 7}
+data: {format: random, sequence_length: 12}
+)";
+const char* const kDistilbert = R"(
+task: sequence_classification
+model: {type: distilbert, vocab_size: 41, dim: 20, n_layers: 4, n_heads: 4, hidden_dim: 28,
+        max_position_embeddings: 12, num_labels: 3, initializer_range: 0.2, sinusoidal_pos_embds: true}
+training: {micro_batch_size: 2, global_batch_size: 4, max_steps: 2, seed: 7}
+data: {format: random, sequence_length: 12}
+)";
+const char* const kModernbert = R"(
+task: sequence_classification
+model: {type: modernbert, vocab_size: 41, hidden_size: 24, num_hidden_layers: 4, num_attention_heads: 4,
+        intermediate_size: 28, max_position_embeddings: 12, num_labels: 3, initializer_range: 0.2, pad_token_id: 2,
+        local_attention: 4, classifier_pooling: mean, embedding_dropout: 0.1, attention_dropout: 0.1,
+        mlp_dropout: 0.1, classifier_dropout: 0.1}
+training: {micro_batch_size: 2, global_batch_size: 4, max_steps: 2, seed: 7}
+data: {format: random, sequence_length: 12}
+)";
+
 struct Case {
   const char *name, *yaml, *precision;
   int tensor;
@@ -145,7 +169,10 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"WindowsTensor2Sequence", kWindows, "bf16", 2, true}, Case{"Gemma", kGemma, "bf16", 1, false},
         Case{"GemmaTensor2Sequence", kGemma, "fp32", 2, true}, Case{"Gemma3", kGemma3, "bf16", 1, false},
         Case{"Gemma3Tensor4", kGemma3, "fp32", 4, false},
-        Case{"Phi3Tensor2Sequence", kPhi3, "bf16", 2, true}),
+        Case{"Phi3Tensor2Sequence", kPhi3, "bf16", 2, true},
+        Case{"RobertaTensor2", kRoberta, "bf16", 2, false}, Case{"Distilbert", kDistilbert, "fp32", 1, false},
+        Case{"Modernbert", kModernbert, "bf16", 1, false},
+        Case{"ModernbertTensor2Sequence", kModernbert, "fp32", 2, true}),
     [](const auto& info) { return std::string(info.param.name); });
 
 // Where values wait, beside the host and the other ranks.

@@ -85,6 +85,19 @@ constexpr const char* kLlama =
 constexpr const char* kNeox =
     "model: {type: gpt_neox, vocab_size: 41, hidden_size: 64, num_hidden_layers: 2, num_attention_heads: 8, "
     "intermediate_size: 28, max_position_embeddings: 12, hidden_dropout: 0.1, initializer_range: 0.2}\n";
+constexpr const char* kRoberta =
+    "task: sequence_classification\n"
+    "model: {type: roberta, vocab_size: 41, hidden_size: 24, num_hidden_layers: 2, num_attention_heads: 4, "
+    "intermediate_size: 36, max_position_embeddings: 11, initializer_range: 0.2}\n";
+// Dropout at every place; a mean over tokens that ranks may divide.
+constexpr const char* kModernbert =
+    "task: sequence_classification\n"
+    "model: {type: modernbert, vocab_size: 41, hidden_size: 24, num_hidden_layers: 2, num_attention_heads: "
+    "4, "
+    "intermediate_size: 36, max_position_embeddings: 9, initializer_range: 0.2, local_attention: 4, "
+    "global_attn_every_n_layers: 2, embedding_dropout: 0.1, attention_dropout: 0.1, mlp_dropout: 0.1, "
+    "classifier_dropout: 0.1, classifier_pooling: mean, norm_bias: true, attention_bias: true, pad_token_id: "
+    "2}\n";
 constexpr const char* kFamilyRun =
     "device: {backend: reference}\n"
     "training: {precision: fp64, micro_batch_size: 1, global_batch_size: 4, max_steps: 2, seed: 7}\n"
@@ -114,7 +127,9 @@ std::vector<FamilyRun> family_runs() {
           llama("phi3", 8, true),
           llama("gemma2", 2, true),
           llama("gemma3_text", 2, true),
-          {"gpt_neox", kNeox + std::string(kFamilyRun) + "}\n"}};
+          {"gpt_neox", kNeox + std::string(kFamilyRun) + "}\n"},
+          {"roberta", kRoberta + std::string(kFamilyRun) + "}\n"},
+          {"modernbert", kModernbert + std::string(kFamilyRun) + "}\n"}};
 }
 
 class FamilyLayouts : public testing::TestWithParam<FamilyRun> {};

@@ -313,7 +313,7 @@ constexpr Mistake kInTheFile[] = {
     {"parallelism: {communicator: gloo}", "parallelism.communicator: for 'gloo' write communicator: auto"},
     {"model: {type: gpt-2}",
      "model.type: expected one of gpt2, bert, llama, mistral, qwen2, qwen3, phi3, gpt_neox, gemma2, "
-     "gemma3_text, found 'gpt-2'; did you mean 'gpt2'?"},
+     "gemma3_text, roberta, xlm-roberta, distilbert, modernbert, found 'gpt-2'; did you mean 'gpt2'?"},
     {"model: {n_heads: 4}", "unknown key 'n_heads' in section 'model'; did you mean 'n_head'?"},
     {"activation_checkpointing: {mode: auto, memory_budget: 8GB}",
      "activation_checkpointing.memory_budget: expected bytes such as 4GiB, 512MiB or a plain integer, found "

@@ -96,7 +96,10 @@ TEST_P(Families, FactsAreThoseOfTheSketch) {
   EXPECT_EQ(facts.layers.value, 3);
   std::vector<ModelFact> all = facts.divided;
   all.insert(all.end(), {facts.vocabulary, facts.longest, facts.layers});
-  for (const ModelFact& fact : all) EXPECT_EQ(values.integer(fact.key), fact.value) << fact.key;
+  for (const ModelFact& fact : all)
+    EXPECT_EQ(values.integer(fact.key),
+              fact.value + (fact.key == facts.longest.key ? facts.kept_positions : 0))
+        << fact.key;
 }
 
 // "a.b" is the key b of the object a.
@@ -188,8 +191,11 @@ TEST_P(Families, BuildsTheSameWholeModelForEveryNumberOfRanks) {
   EXPECT_TRUE(one.value(alone.loss).accumulator);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Families, testing::ValuesIn(all_types()),
-                         [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(All, Families, testing::ValuesIn(all_types()), [](const auto& info) {
+  std::string name = info.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
 
 TEST_P(Families, BuildsEveryTask) {
   ModelValues values = family_.sketch(
@@ -237,6 +243,29 @@ TEST(Bert, FindsTensorsByTheNamesOfOldFilesToo) {
   for (const char* name : {"cls.seq_relationship.weight", "pooler.dense.bias", "embeddings.position_ids"})
     EXPECT_TRUE(files.passed_over(name)) << name;
   EXPECT_FALSE(files.passed_over("encoder.layer.12.output.dense.bias"));
+}
+
+// Without heads RoBERTa base, XLM-RoBERTa base and DistilBERT base, with its head of masked_lm ModernBERT base.
+TEST(Bert, KinHaveAsManyParametersAsPublished) {
+  const auto count = [](const char* type, Task task, const std::map<std::string, int64_t>& sizes) {
+    const ModelFamily& family = model_family(type);
+    ModelValues values(family.keys);
+    for (const auto& [key, value] : sizes) values.set(key, value);
+    family.complete(values);
+    Graph graph;
+    return elements(build(family, graph, values, {}, task));
+  };
+  const int64_t head = 2 * (768 + 1);
+  EXPECT_EQ(count("roberta", Task::kTokenClassification,
+                  {{"max_position_embeddings", 514}, {"type_vocab_size", 1}}) -
+                head,
+            124055040);
+  EXPECT_EQ(count("xlm-roberta", Task::kTokenClassification,
+                  {{"vocab_size", 250002}, {"max_position_embeddings", 514}, {"type_vocab_size", 1}}) -
+                head,
+            277453056);
+  EXPECT_EQ(count("distilbert", Task::kTokenClassification, {}) - head, 66362880);
+  EXPECT_EQ(count("modernbert", Task::kMaskedLm, {}), 149655232);
 }
 
 // Meta's Llama 2 7B, Mistral 7B v0.1, Qwen2 7B, Qwen3 0.6B (tied head), Phi-3 mini, GPT-NeoX 20B, Pythia 70M,

@@ -1,7 +1,8 @@
-// Activations: bias + GELU, SwiGLU and GeGLU, tanh, and their gradients, each in one pass over memory.
+// Activations: bias + GELU, SwiGLU and GeGLU, tanh, ReLU, and their gradients, each in one pass over memory.
 #include "engine/ops/cpu/activation.h"
 
 #include "engine/ops/cpu/column_sums.h"
+#include "engine/ops/gelu_form.h"
 
 namespace recollect::cpu {
 
@@ -42,27 +43,44 @@ using Tanh = Map<A, OfTanh>;
 template <typename A>
 using TanhBackward = MapBackward<A, OfTanh>;
 
+// Its derivative is one of y.
+struct OfRelu {
+  static float value(float x) { return x < 0.0f ? 0.0f : x; }
+  static float derivative(float y) { return y > 0.0f ? 1.0f : 0.0f; }
+};
+template <typename A>
+using Relu = Map<A, OfRelu>;
+template <typename A>
+using ReluBackward = MapBackward<A, OfRelu>;
+
 template <template <typename, typename> class K>
 KernelPointer make_gelu(const OpView& view, const char* kind) {
   return with_activation_type(view.in(0).dtype, kind, [&]<typename A>() -> KernelPointer {
-    if (view.attributes().text("form") == "erf") return std::make_unique<K<A, GeluErf>>(view);
+    if (is_erf_form(view.attributes())) return std::make_unique<K<A, GeluErf>>(view);
     return std::make_unique<K<A, GeluTanh>>(view);
   });
+}
+
+template <template <typename, typename> class K>
+void add_gelu(KernelTable& table, const char* kind) {
+  table.add(kind, [kind](const OpView& view) { return make_gelu<K>(view, kind); });
 }
 
 }  // namespace
 
 void register_activation(KernelTable& table) {
-  table.add("bias_gelu", [](const OpView& view) { return make_gelu<BiasGelu>(view, "bias_gelu"); });
-  table.add("bias_gelu_backward",
-            [](const OpView& view) { return make_gelu<BiasGeluBackward>(view, "bias_gelu_backward"); });
-  add_kernel<GeluBackward>(table, "gelu_backward");
+  add_gelu<BiasGelu>(table, "bias_gelu");
+  add_gelu<BiasGeluBackward>(table, "bias_gelu_backward");
+  add_gelu<Map>(table, "gelu");
+  add_gelu<MapBackward>(table, "gelu_backward");
   add_kernel<Swiglu>(table, "swiglu");
   add_kernel<SwigluBackward>(table, "swiglu_backward");
-  add_kernel<Geglu>(table, "geglu");
-  add_kernel<GegluBackward>(table, "geglu_backward");
+  add_gelu<Geglu>(table, "geglu");
+  add_gelu<GegluBackward>(table, "geglu_backward");
   add_kernel<Tanh>(table, "tanh");
   add_kernel<TanhBackward>(table, "tanh_backward");
+  add_kernel<Relu>(table, "relu");
+  add_kernel<ReluBackward>(table, "relu_backward");
 }
 
 }  // namespace recollect::cpu

@@ -92,9 +92,10 @@ struct OfSilu {
     return {gate * s, s + gate * s * (1.0f - s)};
   }
 };
+template <typename Form>
 struct OfGelu {
-  static float value(float gate) { return GeluTanh::value(gate); }
-  static Through both(float gate) { return {GeluTanh::value(gate), GeluTanh::derivative(gate)}; }
+  static float value(float gate) { return Form::value(gate); }
+  static Through both(float gate) { return {Form::value(gate), Form::derivative(gate)}; }
 };
 
 // y = activation(gate) * up, where a row of x is gate | up. x is [rows, 2 * width], y is [rows, width].
@@ -152,9 +153,9 @@ template <typename A>
 using Swiglu = Gated<A, OfSilu>;
 template <typename A>
 using SwigluBackward = GatedBackward<A, OfSilu>;
-template <typename A>
-using Geglu = Gated<A, OfGelu>;
-template <typename A>
-using GegluBackward = GatedBackward<A, OfGelu>;
+template <typename A, typename Form>
+using Geglu = Gated<A, OfGelu<Form>>;
+template <typename A, typename Form>
+using GegluBackward = GatedBackward<A, OfGelu<Form>>;
 
 }  // namespace recollect::cpu

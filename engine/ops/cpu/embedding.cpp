@@ -8,6 +8,7 @@
 
 #include "engine/ops/cpu/column_sums.h"
 #include "engine/ops/cpu/row_kernel.h"
+#include "engine/ops/sequences.h"
 
 namespace recollect::cpu {
 
@@ -76,7 +77,7 @@ class EmbeddingBackward : public Kernel {
       : gradient_{omp_get_max_threads(), view.in(0).shape.elements(), view.out(0).shape[0],
                   view.out(0).shape[1]},
         first_row_(view.attributes().integer("first_row")),
-        padding_id_(view.attributes().has("padding_id") ? view.attributes().integer("padding_id") : -1) {}
+        padding_id_(unlearnt_id(view.attributes())) {}
 
   void run(const KernelArgs& args) override {
     const int32_t* ids = args.in[0].as<int32_t>();
@@ -187,6 +188,7 @@ class AddEmbeddingBackward : public RowKernel {
   explicit AddEmbeddingBackward(const OpView& view)
       : RowKernel(view),
         first_token_(view.attributes().integer("first_token")),
+        padding_id_(unlearnt_id(view.attributes())),
         gradient_{threads_, rows_, view.out(0).shape[0], width_} {
     if (gradient_.rows <= kFewRows) sums_.emplace(threads_, rows_, gradient_.rows * width_);
   }
@@ -196,9 +198,11 @@ class AddEmbeddingBackward : public RowKernel {
     const A* dy = args.in[0].as<A>();
     const int32_t* ids = args.in[1].as<int32_t>() + first_token_;
     float* dtable = args.out[0].as<float>();
-    if (!sums_) return gradient_.run(dy, dtable, args.accumulate, [&](int64_t i) { return ids[i]; });
+    if (!sums_)
+      return gradient_.run(dy, dtable, args.accumulate,
+                           [&](int64_t i) { return ids[i] == padding_id_ ? -1 : ids[i]; });
     sums_->run(args.workspace, dtable, args.accumulate, [&](int64_t i, float* sum) {
-      if (ids[i] < 0 || ids[i] >= gradient_.rows) return;
+      if (ids[i] < 0 || ids[i] >= gradient_.rows || ids[i] == padding_id_) return;
       float* to = sum + ids[i] * width_;
       const A* from = dy + i * width_;
 #pragma omp simd
@@ -209,7 +213,7 @@ class AddEmbeddingBackward : public RowKernel {
  private:
   static constexpr int64_t kFewRows = 4;
 
-  int64_t first_token_;
+  int64_t first_token_, padding_id_;
   TableGradient gradient_;
   std::optional<ColumnSums> sums_;  // over all rows of a small table, side by side
 };

@@ -25,7 +25,7 @@ class Norm : public Kernel {
   void run(const KernelArgs& args) override {
     const A* x = args.in[0].as<A>();
     const float* weight = args.in[1].as<float>();
-    const float* bias = kCentered ? args.in[2].as<float>() : nullptr;
+    const float* bias = kCentered && args.in.size() > 2 ? args.in[2].as<float>() : nullptr;
     A* y = args.out[0].as<A>();
     float* mean = kCentered ? args.out[1].as<float>() : nullptr;
     float* rstd = args.out[kCentered ? 2 : 1].as<float>();
@@ -38,7 +38,7 @@ class Norm : public Kernel {
   }
 
  protected:
-  // Returns the mean.
+  // Returns the mean. `bias` is null where there is none.
   float row(const A* x, const float* weight, const float* bias, A* y, float* rstd) const {
     float m = 0.0f;
     if constexpr (kCentered) {
@@ -54,10 +54,12 @@ class Norm : public Kernel {
       squares += d * d;
     }
     const float r = 1.0f / std::sqrt(squares / static_cast<float>(width_) + epsilon_);
-    if constexpr (kCentered)
+    if constexpr (!kCentered)
+      write_each(y, width_, [&](int64_t c) { return load(x[c]) * r * (offset_ + weight[c]); });
+    else if (bias)
       write_each(y, width_, [&](int64_t c) { return (load(x[c]) - m) * r * weight[c] + bias[c]; });
     else
-      write_each(y, width_, [&](int64_t c) { return load(x[c]) * r * (offset_ + weight[c]); });
+      write_each(y, width_, [&](int64_t c) { return (load(x[c]) - m) * r * weight[c]; });
     *rstd = r;
     return m;
   }
@@ -75,7 +77,7 @@ class ResidualNorm : public Norm<A, true> {
   void run(const KernelArgs& args) override {
     const A *x = args.in[0].as<A>(), *residual = args.in[2].as<A>();
     const float *bias = args.in[1].as<float>(), *weight = args.in[3].as<float>(),
-                *shift = args.in[4].as<float>();
+                *shift = args.in.size() > 4 ? args.in[4].as<float>() : nullptr;
     A *y = args.out[0].as<A>(), *norm = args.out[1].as<A>();
     float *mean = args.out[2].as<float>(), *rstd = args.out[3].as<float>();
     const int64_t width = this->width_;
@@ -116,8 +118,8 @@ class NormBackward : public Kernel {
       row(dy + at, x + at, weight, kCentered ? mean[r] : 0.0f, rstd[r], add ? add + at : nullptr, dx + at,
           sum, sum + width_);
     });
-    for (int p = 0; p < kParameters; ++p)
-      deliver(sums + p * width_, args.out[1 + p].as<float>(), args.accumulate);
+    for (std::size_t p = 1; p < args.out.size(); ++p)
+      deliver(sums + (p - 1) * width_, args.out[p].as<float>(), args.accumulate);
   }
 
  private:

@@ -1,9 +1,10 @@
-// Activations: bias + GELU, SwiGLU and GeGLU, tanh, and their gradients, each in one pass over memory. A
+// Activations: bias + GELU, SwiGLU and GeGLU, tanh, ReLU, and their gradients, each in one pass over memory. A
 // product with a GELU epilogue is a separate op (linear_gelu), because it has other bits than a GELU that is
 // recomputed from the saved activation.
 #include "engine/ops/cuda/columns.h"
 #include "engine/ops/cuda/gelu.h"
 #include "engine/ops/cuda/row_kernel.h"
+#include "engine/ops/gelu_form.h"
 
 namespace recollect::cuda {
 
@@ -86,8 +87,9 @@ class BiasGeluBackward : public SumKernel {
   }
 };
 
-// GELU of values that already include their bias.
-struct OfGelu : GeluTanh {
+// GELU of values that already include their bias, if any.
+template <typename Form>
+struct OfGelu : Form {
   static constexpr int kRows = 2;
 };
 
@@ -96,6 +98,11 @@ struct OfTanh {
   static constexpr int kRows = 1;
   static __device__ float value(float x) { return tanhf(x); }
   static __device__ float derivative(float y) { return (1.0f - y) * (1.0f + y); }
+};
+struct OfRelu {
+  static constexpr int kRows = 2;
+  static __device__ float value(float x) { return x < 0.0f ? 0.0f : x; }
+  static __device__ float derivative(float y) { return y > 0.0f ? 1.0f : 0.0f; }
 };
 
 // y = value(x), element by element. Backward reads the argument of the form's derivative: x, or y for tanh.
@@ -152,9 +159,10 @@ struct OfSilu {
     return {silu, s + silu * (1.0f - s)};
   }
 };
+template <typename Form>
 struct OfGeluGate {
-  static __device__ float value(float gate) { return GeluTanh::value(gate); }
-  static __device__ Through both(float gate) { return {GeluTanh::value(gate), GeluTanh::derivative(gate)}; }
+  static __device__ float value(float gate) { return Form::value(gate); }
+  static __device__ Through both(float gate) { return {Form::value(gate), Form::derivative(gate)}; }
 };
 
 // y = activation(gate) * up. A row of x is gate | up, each of `width` elements.
@@ -251,19 +259,27 @@ class MapBackward : public WalkKernel {
   }
 };
 
+template <typename A, int N, typename Form>
+using GeluOf = Map<A, N, OfGelu<Form>>;
+template <typename A, int N, typename Form>
+using GeluBackwardOf = MapBackward<A, N, OfGelu<Form>>;
 template <typename A, int N>
-using Gelu = Map<A, N, OfGelu>;
+using Gelu = GeluOf<A, N, GeluTanh>;
 template <typename A, int N>
-using GeluBackward = MapBackward<A, N, OfGelu>;
+using GeluBackward = GeluBackwardOf<A, N, GeluTanh>;
 template <typename A, int N>
 using Tanh = Map<A, N, OfTanh>;
 template <typename A, int N>
 using TanhBackward = MapBackward<A, N, OfTanh>;
+template <typename A, int N>
+using Relu = Map<A, N, OfRelu>;
+template <typename A, int N>
+using ReluBackward = MapBackward<A, N, OfRelu>;
 
 template <typename A, int N>
 using SwigluBackward = GatedBackward<A, N, OfSilu>;
-template <typename A, int N>
-using GegluBackward = GatedBackward<A, N, OfGeluGate>;
+template <typename A, int N, typename Form>
+using GegluBackward = GatedBackward<A, N, OfGeluGate<Form>>;
 
 // Vectors must not cross from gate to up, so the width of one half decides their length.
 template <typename Gate>
@@ -277,10 +293,15 @@ template <template <typename, int, typename> class K>
 KernelPointer make_gelu(const OpView& view, const char* kind) {
   return with_row_vectors(view.in(0).dtype, view.in(0).shape[1], kind,
                           [&]<typename A, int N>() -> KernelPointer {
-                            if (view.attributes().text("form") == "erf")
+                            if (is_erf_form(view.attributes()))
                               return std::make_unique<K<A, N, GeluErf>>(view);
                             return std::make_unique<K<A, N, GeluTanh>>(view);
                           });
+}
+
+template <template <typename, int, typename> class K>
+void add_gelu(KernelTable& table, const char* kind) {
+  table.add(kind, [kind](const OpView& view) { return make_gelu<K>(view, kind); });
 }
 
 }  // namespace
@@ -291,16 +312,21 @@ KernelPointer make_pass_of_gelu_gradient(const OpView& view) {
 }
 
 void register_activation(KernelTable& table) {
-  table.add("bias_gelu", [](const OpView& view) { return make_gelu<BiasGelu>(view, "bias_gelu"); });
-  table.add("bias_gelu_backward",
-            [](const OpView& view) { return make_gelu<BiasGeluBackward>(view, "bias_gelu_backward"); });
-  table.add("gelu_backward", make_pass_of_gelu_gradient);
+  add_gelu<BiasGelu>(table, "bias_gelu");
+  add_gelu<BiasGeluBackward>(table, "bias_gelu_backward");
+  add_gelu<GeluOf>(table, "gelu");
+  add_gelu<GeluBackwardOf>(table, "gelu_backward");
   table.add("swiglu", [](const OpView& view) { return make_gated<OfSilu>(view, "swiglu"); });
   add_row_kernel<SwigluBackward>(table, "swiglu_backward");
-  table.add("geglu", [](const OpView& view) { return make_gated<OfGeluGate>(view, "geglu"); });
-  add_row_kernel<GegluBackward>(table, "geglu_backward");
+  table.add("geglu", [](const OpView& view) {
+    return is_erf_form(view.attributes()) ? make_gated<OfGeluGate<GeluErf>>(view, "geglu")
+                                          : make_gated<OfGeluGate<GeluTanh>>(view, "geglu");
+  });
+  add_gelu<GegluBackward>(table, "geglu_backward");
   add_row_kernel<Tanh>(table, "tanh");
   add_row_kernel<TanhBackward>(table, "tanh_backward");
+  add_row_kernel<Relu>(table, "relu");
+  add_row_kernel<ReluBackward>(table, "relu_backward");
 }
 
 }  // namespace recollect::cuda

@@ -5,6 +5,7 @@
 #include "engine/ops/cuda/columns.h"
 #include "engine/ops/cuda/row_kernel.h"
 #include "engine/ops/cuda/workspaces.h"
+#include "engine/ops/sequences.h"
 #include "engine/runtime/cuda/enqueue.h"
 #include "engine/runtime/cuda/reduce.h"
 
@@ -225,8 +226,7 @@ class EmbeddingBackward : public Kernel {
  public:
   explicit EmbeddingBackward(const OpView& view)
       : ids_{nullptr, view.in(0).shape.elements(), view.attributes().integer("first_row"),
-             view.out(0).shape[0],
-             view.attributes().has("padding_id") ? view.attributes().integer("padding_id") : -1},
+             view.out(0).shape[0], unlearnt_id(view.attributes())},
         sums_(table_workspace(view), ids_.rows) {}
   std::size_t workspace_bytes() const override { return sums_.workspace_bytes(); }
 
@@ -252,12 +252,12 @@ struct TwoRowsBody {
 
   const A* dy;
   const int32_t* ids;
-  int32_t row;
+  int32_t row, padding_id;
   int64_t width;
 
   __device__ int constants(int64_t) const { return 0; }
   __device__ Operands read(int64_t token, int64_t unit) const {
-    return {load<N>(dy + token * width + unit * N), ids[token]};
+    return {load<N>(dy + token * width + unit * N), ids[token] == padding_id ? -1 : ids[token]};
   }
   __device__ void apply(int64_t, int64_t, int, const Operands& in, float (*sums)[N]) const {
 #pragma unroll
@@ -275,6 +275,7 @@ class AddEmbeddingBackward : public WalkKernel {
       : WalkKernel(view, N),
         first_token_(view.attributes().integer("first_token")),
         table_rows_(view.out(0).shape[0]),
+        padding_id_(static_cast<int32_t>(unlearnt_id(view.attributes()))),
         few_(is_small_table(view)),
         bytes_(add_embedding_backward_bytes(view)),
         sums_({rows_, walk_.width}, table_rows_) {}
@@ -283,11 +284,11 @@ class AddEmbeddingBackward : public WalkKernel {
   void run(const KernelArgs& args) override {
     const int32_t* ids = args.in[1].as<int32_t>() + first_token_;
     const A* dy = args.in[0].as<A>();
-    if (!few_) return sums_.run(args, Ids{ids, rows_, 0, table_rows_, -1}, dy);
+    if (!few_) return sums_.run(args, Ids{ids, rows_, 0, table_rows_, padding_id_}, dy);
     float* partials = reinterpret_cast<float*>(args.workspace);
     for (int64_t row = 0; row < table_rows_; row += 2) {
-      run_walk(walk_, TwoRowsBody<A, N>{dy, ids, static_cast<int32_t>(row), walk_.width}, rows_, partials,
-               args.stream);
+      const TwoRowsBody<A, N> body{dy, ids, static_cast<int32_t>(row), padding_id_, walk_.width};
+      run_walk(walk_, body, rows_, partials, args.stream);
       for (int64_t r = row; r < std::min(row + 2, table_rows_); ++r)
         finish_sums(partials + (r - row) * walk_.blocks * walk_.width, walk_.blocks, walk_.width,
                     args.out[0].as<float>() + r * walk_.width, args.accumulate, args.stream);
@@ -296,6 +297,7 @@ class AddEmbeddingBackward : public WalkKernel {
 
  private:
   int64_t first_token_, table_rows_;
+  int32_t padding_id_;
   bool few_;
   std::size_t bytes_;
   SortedSums<A, N> sums_;

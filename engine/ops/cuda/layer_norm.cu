@@ -1,6 +1,6 @@
 // Normalisation, forward. A row is read from memory once; its later passes find it in the first-level cache.
 // Narrow rows belong to a warp, wide ones to a block. Layer normalisation is centered; that by the root mean
-// square is not: its mean is zero, and it has no bias. The norm of a sum that is made on the way has the bits of a norm of
+// square is not: its mean is zero, and it has no bias; nor need layer normalisation have one. The norm of a sum that is made on the way has the bits of a norm of
 // the sum as it was stored: what could be one instruction or two is written as one. Where there will be codes of a norm,
 // each block finds the largest of what it stores.
 #include "engine/ops/cuda/codes.h"
@@ -96,7 +96,7 @@ __device__ uint32_t normalize_row(const A* __restrict__ x, const float* __restri
     if constexpr (!kCentered)
 #pragma unroll
       for (int i = 0; i < N; ++i) scale[i] += offset;
-    const Floats<N> shift = kCentered ? load<N>(bias + c) : Floats<N>{};
+    const Floats<N> shift = kCentered && bias ? load<N>(bias + c) : Floats<N>{};
     const Floats<N> made = normalized(in, mean, rstd, scale, shift);
     store<N>(y + row * width + c, made);
     most = larger_bits(most, as_stored<A>(made));
@@ -142,7 +142,7 @@ struct Norm : NormRows {
     launch(this->block_rows ? normalize<A, N, kCentered, true, kLargest>
                             : normalize<A, N, kCentered, false, kLargest>,
            grid_of(this->blocks()), this->block(), 0, args.stream, args.in[0].as<A>(), args.in[1].as<float>(),
-           kCentered ? args.in[2].as<float>() : nullptr, args.out[0].as<A>(),
+           kCentered && args.in.size() > 2 ? args.in[2].as<float>() : nullptr, args.out[0].as<A>(),
            kCentered ? args.out[1].as<float>() : nullptr, args.out[kCentered ? 2 : 1].as<float>(), this->rows,
            this->width, this->epsilon, this->offset, parts);
   }
@@ -153,8 +153,8 @@ struct ResidualNormOperands {
   const A* x;
   const float* bias;
   const A* residual;
-  const float *weight, *shift;
-  A *y, *norm;  // may be where x and the residual are
+  const float *weight, *shift;  // shift: null where there is none
+  A *y, *norm;                  // may be where x and the residual are
   float *means, *rstds;
   int64_t rows, width;
   float epsilon;
@@ -205,7 +205,7 @@ __device__ uint32_t add_and_normalize_row(const ResidualNormOperands<A>& in, int
 
   uint32_t most = 0;
   each([&](const Floats<N>& x, int64_t c) {
-    const Floats<N> scale = load<N>(in.weight + c), shift = load<N>(in.shift + c);
+    const Floats<N> scale = load<N>(in.weight + c), shift = in.shift ? load<N>(in.shift + c) : Floats<N>{};
     const Floats<N> made = normalized(of_sum(x, c), mean, rstd, scale, shift);
     store<N>(in.norm + begin + c, made);
     most = larger_bits(most, as_stored<A>(made));
@@ -237,7 +237,7 @@ struct SumNorm : NormRows {
                                      .bias = args.in[1].as<float>(),
                                      .residual = args.in[2].as<A>(),
                                      .weight = args.in[3].as<float>(),
-                                     .shift = args.in[4].as<float>(),
+                                     .shift = args.in.size() > 4 ? args.in[4].as<float>() : nullptr,
                                      .y = args.out[0].as<A>(),
                                      .norm = args.out[1].as<A>(),
                                      .means = args.out[2].as<float>(),

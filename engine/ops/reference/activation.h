@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "engine/ops/gelu_form.h"
 #include "engine/ops/reference/kernels.h"
 
 namespace recollect::reference {
@@ -63,7 +64,11 @@ inline Through silu(double gate) {
   const double s = sigmoid(gate);
   return {gate * s, s * (1 + gate * (1 - s))};
 }
-inline Through gelu_through(double gate) { return {tanh_gelu(gate), tanh_gelu_derivative(gate)}; }
+template <Gate (*gate)(double)>
+Through gelu_through(double u) {
+  const Gate g = gate(u);
+  return {u * g.value, g.value + u * g.derivative};
+}
 
 template <typename T, Through (*of)(double)>
 void gated(const KernelArgs& args, const Attributes&) {
@@ -97,8 +102,14 @@ constexpr auto swiglu = gated<T, silu>;
 template <typename T>
 constexpr auto swiglu_backward = gated_backward<T, silu>;
 template <typename T>
-constexpr auto geglu = gated<T, gelu_through>;
+void geglu(const KernelArgs& args, const Attributes& attributes) {
+  is_erf_form(attributes) ? gated<T, gelu_through<erf_gate>>(args, attributes)
+                          : gated<T, gelu_through<tanh_gate>>(args, attributes);
+}
 template <typename T>
-constexpr auto geglu_backward = gated_backward<T, gelu_through>;
+void geglu_backward(const KernelArgs& args, const Attributes& attributes) {
+  is_erf_form(attributes) ? gated_backward<T, gelu_through<erf_gate>>(args, attributes)
+                          : gated_backward<T, gelu_through<tanh_gate>>(args, attributes);
+}
 
 }  // namespace recollect::reference

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "engine/ops/reference/kernels.h"
+#include "engine/ops/sequences.h"
 
 namespace recollect::reference {
 namespace {
@@ -31,7 +32,7 @@ void embedding_backward(const KernelArgs& args, const Attributes& attributes) {
   T* dtable = args.out[0].as<T>();
   const int64_t tokens = args.in[0].elements(), rows = args.out[0].shape[0], width = args.out[0].shape[1];
   const int64_t first_row = attributes.integer("first_row");
-  const int64_t padding_id = attributes.has("padding_id") ? attributes.integer("padding_id") : -1;
+  const int64_t padding_id = unlearnt_id(attributes);
   double* sum = reinterpret_cast<double*>(args.workspace);
   for (int64_t row = 0; row < rows; ++row) {
     for (int64_t c = 0; c < width; ++c) sum[c] = 0;
@@ -95,11 +96,12 @@ void add_embedding_backward(const KernelArgs& args, const Attributes& attributes
   const int32_t* ids = args.in[1].as<int32_t>() + attributes.integer("first_token");
   T* dtable = args.out[0].as<T>();
   const int64_t tokens = args.in[0].shape[0], width = args.in[0].shape[1], rows = args.out[0].shape[0];
+  const int64_t padding_id = unlearnt_id(attributes);
   for (int64_t row = 0; row < rows; ++row) {
     for (int64_t c = 0; c < width; ++c) {
       double sum = 0;
       for (int64_t t = 0; t < tokens; ++t)
-        if (ids[t] == row) sum += dy[t * width + c];
+        if (ids[t] == row && row != padding_id) sum += dy[t * width + c];
       store(dtable[row * width + c], sum, args.accumulate);
     }
   }

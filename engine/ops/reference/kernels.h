@@ -78,6 +78,7 @@ void register_optimizer(KernelTable& table);
 void register_quantised_states(KernelTable& table);
 void register_rotary(KernelTable& table);
 void register_scaled_columns(KernelTable& table);
+void register_sequences(KernelTable& table);
 void register_sum(KernelTable& table);
 
 }  // namespace recollect::reference

@@ -22,7 +22,7 @@ void normalize(const Tensor& x, const T* weight, const T* bias, std::span<const 
     for (int64_t c = 0; c < width; ++c) squares += (row[c] - mean) * (row[c] - mean);
     const double rstd = 1 / std::sqrt(squares / width + epsilon);
     for (int64_t c = 0; c < width; ++c)
-      y[t * width + c] = static_cast<T>((row[c] - mean) * rstd * weight[c] + bias[c]);
+      y[t * width + c] = static_cast<T>((row[c] - mean) * rstd * weight[c] + (bias ? bias[c] : T(0)));
     out[1].as<T>()[t] = static_cast<T>(mean);
     out[2].as<T>()[t] = static_cast<T>(rstd);
   }
@@ -30,7 +30,8 @@ void normalize(const Tensor& x, const T* weight, const T* bias, std::span<const 
 
 template <typename T>
 void layer_norm(const KernelArgs& args, const Attributes& attributes) {
-  normalize(args.in[0], args.in[1].as<T>(), args.in[2].as<T>(), args.out, attributes.real("epsilon"));
+  const T* bias = present(args.in, 2) ? args.in[2].as<T>() : nullptr;
+  normalize(args.in[0], args.in[1].as<T>(), bias, args.out, attributes.real("epsilon"));
 }
 
 template <typename T>
@@ -39,8 +40,8 @@ void residual_norm(const KernelArgs& args, const Attributes& attributes) {
   const int64_t width = args.in[0].shape[1];
   for (int64_t i = 0; i < args.in[0].elements(); ++i)
     args.out[0].as<T>()[i] = static_cast<T>(residual[i] + (double(x[i]) + bias[i % width]));
-  normalize(args.out[0], args.in[3].as<T>(), args.in[4].as<T>(), args.out.subspan(1),
-            attributes.real("epsilon"));
+  const T* shift = present(args.in, 4) ? args.in[4].as<T>() : nullptr;
+  normalize(args.out[0], args.in[3].as<T>(), shift, args.out.subspan(1), attributes.real("epsilon"));
 }
 
 template <typename T>
@@ -58,7 +59,7 @@ void parameter_gradients(const KernelArgs& args) {
       dbias += gradient;
     }
     store(args.out[1].as<T>()[c], dweight, args.accumulate);
-    store(args.out[2].as<T>()[c], dbias, args.accumulate);
+    if (args.out.size() > 2) store(args.out[2].as<T>()[c], dbias, args.accumulate);
   }
 }
 

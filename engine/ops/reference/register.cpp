@@ -24,6 +24,7 @@ void register_kernels(KernelTable& table, VocabularyReduction* vocabulary) {
   register_quantised_states(table);
   register_rotary(table);
   register_scaled_columns(table);
+  register_sequences(table);
   register_sum(table);
 }
 
