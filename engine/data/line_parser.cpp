@@ -44,9 +44,8 @@ std::string known_keys(std::span<const FieldSpec> specs) {
 std::string what_holds_texts(std::string_view key) {
   for (const char* text : {"text", "sentence", "prompt", "tokens", "content"})
     if (key == text) return "; give data.tokenizer where lines hold texts";
-  for (const char* chat : {"messages", "conversations", "instruction"})
-    if (key == chat)
-      return "; of a chat write the ids, and -100 for labels of what is not learnt (docs/data.md)";
+  for (const char* chat : {"messages", "conversations", "instruction", "completion"})
+    if (key == chat) return "; give data.tokenizer, with its chat template, where lines hold conversations";
   return "";
 }
 

@@ -87,15 +87,15 @@ std::string field_of_json(const nlohmann::json& value, const std::string& path, 
   return value.dump();
 }
 
-// What to write where a record lacks a key: those that it has, or how chats are trained on.
+// What to write where a record lacks a key: those that it has, or who reads chats.
 std::string what_there_is(const nlohmann::json& row, std::string_view wanted) {
   std::vector<std::string> keys;
   for (const auto& [key, value] : row.items()) keys.push_back(key);
   for (const char* chat : {"messages", "conversations", "prompt", "instruction"})
     if (wanted == "text" && row.contains(chat))
       return fmt::format(
-          "it has {}: chats and instructions are trained on as tokens; write lines with input_ids and "
-          "labels, -100 where nothing is learnt, and leave data.tokenizer out (docs/data.md)",
+          "it has {}: conversations are trained on with task causal_lm; 'recollect tokenize --preview 3' "
+          "shows them",
           list_some(keys));
   return keys.empty() ? "it has no key"
                       : fmt::format("it has {}; data.columns says which is read", list_some(keys));

@@ -20,6 +20,7 @@
 #include "engine/io/output_file.h"
 #include "engine/io/standard_output.h"
 #include "engine/io/terminal.h"
+#include "launch/cli/preview.h"
 
 namespace recollect {
 
@@ -75,7 +76,8 @@ class ProgressLine {
 };
 
 struct TokenizeOptions {
-  std::string tokenizer, end, type;
+  std::string tokenizer, end, type, learn;
+  PreviewSpec preview;
   CorpusSpec corpus;
   TokenFileSpec file;
 
@@ -98,15 +100,43 @@ OptionTable TokenizeOptions::options() {
       "key", po::value(&corpus.key)->value_name("KEY"), "of the text in *.jsonl; text where not given")(
       "end-of-document", po::value(&end)->value_name("TOKEN|none"),
       "what follows each text; the first of <|endoftext|>, <|end_of_text|>, </s>, <eos>, [SEP] that there is "
-      "where not given")("threads", po::value(&corpus.threads)->value_name("N"), "all cores where not given");
+      "where not given")("threads", po::value(&corpus.threads)->value_name("N"), "all cores where not given")(
+      "preview", po::value(&preview.samples)->value_name("N"),
+      "shows the first N records, conversations too, and which tokens are learned; no file is written")(
+      "learn", po::value(&learn)->value_name("auto|assistant|completion|all"), "of --preview: as data.learn")(
+      "chat-template", po::value(&preview.chat_template)->value_name("FILE|NAME"),
+      "of --preview: as data.chat_template")("sequence-length",
+                                             po::value(&preview.sequence_length)->value_name("N"),
+                                             "of --preview: records are cut and padded to it");
   return table;
+}
+
+void check_preview(TokenizeOptions& read) {
+  PreviewSpec& p = read.preview;
+  if (p.samples < 0 || p.sequence_length < 0)
+    refuse("--preview and --sequence-length are numbers from 1 on", "");
+  if (p.samples == 0 && (!read.learn.empty() || !p.chat_template.empty() || p.sequence_length > 0))
+    refuse("--learn, --chat-template and --sequence-length are of --preview", "add --preview 3");
+  if (p.samples > 0 && !read.file.path.empty())
+    refuse("--preview writes no file, and --output names one", "leave one of them out");
+  if (!read.learn.empty()) {
+    const auto found = std::find(kSpellings<Learn>.begin(), kSpellings<Learn>.end(), read.learn);
+    if (found == kSpellings<Learn>.end())
+      refuse(fmt::format("unknown --learn {}", printable(read.learn)),
+             "it is auto, assistant, completion or all");
+    p.learn = static_cast<Learn>(found - kSpellings<Learn>.begin());
+  }
+  p.tokenizer = read.tokenizer;
+  p.inputs = read.corpus.inputs;
+  p.key = read.corpus.key;
 }
 
 TokenizeOptions read_options(const Words& words) {
   TokenizeOptions read;
   read.corpus.inputs = parse_options(words, read.options());
   if (read.tokenizer.empty()) throw UsageError("tokenize needs --tokenizer FILE or FOLDER");
-  if (read.file.path.empty()) throw UsageError("tokenize needs --output FILE");
+  check_preview(read);
+  if (read.file.path.empty() && read.preview.samples == 0) throw UsageError("tokenize needs --output FILE");
   if (read.corpus.inputs.empty()) throw UsageError("tokenize needs text: name files or folders");
   constexpr int kMaxThreads = 1024;
   if (read.corpus.threads < 1 || read.corpus.threads > kMaxThreads)
@@ -151,6 +181,7 @@ void tokenize_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
   TokenizeOptions options = read_options(words);
   const std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(options.tokenizer);
   for (const std::string& remark : tokenizer->remarks()) warn("{}", remark);
+  if (options.preview.samples > 0) return show_preview(*tokenizer, options.preview);
   check_output(options);
   options.corpus.end_of_document = end_of_document(*tokenizer, options.end);
   options.file.vocabulary_size = tokenizer->vocabulary_size();

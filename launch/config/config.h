@@ -23,6 +23,7 @@
 #include "engine/core/precision.h"
 #include "engine/core/spelled.h"
 #include "engine/data/bad_records.h"
+#include "engine/data/chat/learn.h"
 #include "engine/data/data_format.h"
 #include "engine/data/packing.h"
 #include "engine/data/tokenizer/post_processor.h"
@@ -229,9 +230,12 @@ struct Config {
         0;  // 0 only with max, and before `read_config` has made it the padding's own
     bool group_by_length = false;
     struct Columns {
-      std::string text, pair, label;  // ""; the format's own
+      std::string text, pair, label;                    // ""; the format's own
+      std::string messages, prompt, completion, tools;  // of conversations in jsonl
     };
     Columns columns;                       // of csv, tsv and texts in jsonl
+    std::string chat_template;             // a file, or a name in the tokenizer's folder; "": the folder's own
+    Learn learn = Learn::kAuto;            // of conversations in jsonl
     bool header = true;                    // csv, tsv: the first line names the columns
     std::vector<std::string> labels = {};  // names of classes, in order
     std::string tokenizer;                 // of formats that hold texts

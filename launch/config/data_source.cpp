@@ -118,6 +118,11 @@ bool has_named_columns(const Config& config) {
          (config.evaluation.runs() && has_named_columns(config, config.evaluation.format));
 }
 
+bool may_hold_chats(const Config& config) {
+  return config.task == Task::kCausalLm && reads(config, DataFormat::kJsonl) &&
+         holds_texts(config, DataFormat::kJsonl);
+}
+
 bool lengths_change(const Config& config) {
   const auto change = [&](DataFormat format) {
     if (format == DataFormat::kRandom) return !config.data.lengths.empty();
@@ -231,6 +236,12 @@ void check_texts(const Config& config, std::vector<Finding>& found) {
     if (std::find(d.labels.begin(), name, *name) != name)
       found.push_back(
           {{"data.labels"}, fmt::format("data.labels: two classes are called {}", printable(*name))});
+  const bool names_prompt = !d.columns.prompt.empty() || !d.columns.completion.empty();
+  if (!d.columns.text.empty() + !d.columns.messages.empty() + names_prompt > 1)
+    found.push_back(
+        {{"data.columns.text", "data.columns.messages", "data.columns.prompt"},
+         "data.columns names more than one of text, messages, and prompt with completion: a record is "
+         "one of them"});
   const std::optional<int64_t> labels = known_labels(config);
   if (labels && has_classes(config) && *labels != config.model.facts().labels)
     found.push_back({{"model.num_labels", "data.labels", "data.format"},

@@ -32,6 +32,8 @@ bool reads_texts(const Config& config);
 bool keeps_tokenizer(const Config& config);
 // Whether one of them has columns that data.columns names.
 bool has_named_columns(const Config& config);
+// Whether its records may be conversations: only the files can tell.
+bool may_hold_chats(const Config& config);
 // Whether samples have as many tokens as there are: those of the others are all of data.sequence_length.
 bool lengths_change(const Config& config);
 

@@ -85,6 +85,11 @@ std::vector<InertRule> inert_data_rules() {
          return reads_texts(c) && is_language_model(c.task) && c.data.packing == Packing::kAcross;
        },
        "lines are one stream, which is cut into samples"},
+      {{"data.chat_template", "data.learn", "data.columns.messages", "data.columns.prompt",
+        "data.columns.completion", "data.columns.tools"},
+       {"data.format", "task"},
+       [](const Config& c) { return !may_hold_chats(c); },
+       "conversations are lines of jsonl that data.tokenizer reads, for causal_lm"},
       {{"data.header"},
        {"data.format"},
        [](const Config& c) { return !reads(c, DataFormat::kCsv) && !reads(c, DataFormat::kTsv); },

@@ -252,6 +252,17 @@ void add_data(std::vector<ConfigKey>& keys, const ModelFacts& model) {
           "text where not given");
   columns("pair", &S::Columns::pair, "of the second text; not given: there is one");
   columns("label", &S::Columns::label, "of the label");
+  columns("messages", &S::Columns::messages, "conversations: of the list of turns; not given: messages");
+  columns("prompt", &S::Columns::prompt, "of what is given, a text or turns; not given: prompt");
+  columns("completion", &S::Columns::completion, "of what follows it; not given: completion");
+  columns("tools", &S::Columns::tools, "conversations: of the tools that may be called; not given: tools");
+  add("chat_template", &S::chat_template, any(),
+      "Jinja by which conversations are written: a file, or the name of one of the tokenizer's templates; "
+      "not "
+      "given: that of data.tokenizer");
+  add("learn", &S::learn, any(),
+      "tokens of a conversation that are learned: the assistant's, the completion (the last answer), or all; "
+      "auto: the assistant's of conversations, the completion after a prompt");
   add("header", &S::header, any(), "csv, tsv: the first line names the columns");
   add("labels", &S::labels, any(),
       "names of the classes, in order; not given: those of the format, or all that the file has, sorted");

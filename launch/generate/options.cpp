@@ -99,7 +99,11 @@ OptionTable options_into(GenerateOptions& read, OtherGenerateWords& other) {
       "seed", po::value<int64_t>()->notifier(given(other.seed))->value_name("S"), "of what is drawn")(
       "tokenizer", po::value(&read.tokenizer)->value_name("PATH|bytes"),
       "the model's own where not given; bytes: as data.format text")(
-      "no-crop", po::bool_switch(&read.refuses_long), "refuses more tokens than the model takes")(
+      "chat", po::bool_switch(&read.chat),
+      "the model answers: prompts are the user's words, or JSON, a list of turns with role and content")(
+      "chat-template", po::value(&read.chat_template)->value_name("FILE|NAME"),
+      "with --chat, in place of the tokenizer's own")("no-crop", po::bool_switch(&read.refuses_long),
+                                                      "refuses more tokens than the model takes")(
       "json", po::bool_switch(&read.json), "an object for each prompt, with times and memory")(
       "verbose", po::bool_switch(&read.verbose), "times and memory, on standard error");
   return table;
@@ -127,6 +131,9 @@ GenerateOptions read_generate_options(const Words& words) {
   read.sampling.seed = static_cast<uint64_t>(seed.value_or(0));
   read.config = read_generate_config(rest, model, read.said);
   read.tokenizer = choose_tokenizer(read.tokenizer, read.config);
+  if (!read.chat && !read.chat_template.empty())
+    refuse_option("--chat-template has no effect without --chat", "add --chat");
+  if (read.chat && read.chat_template.empty()) read.chat_template = read.config.data.chat_template;
   return read;
 }
 

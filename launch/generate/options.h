@@ -20,6 +20,8 @@ struct GenerateOptions {
   Sampling sampling;
   std::string tokenizer;  // a path, or "bytes"
   bool json = false, verbose = false;
+  bool chat = false;          // prompts are conversations to answer
+  std::string chat_template;  // a file, or a name; "": the tokenizer's own
   bool refuses_long =
       false;         // what the model has no room for; else each token follows the latest that it takes
   std::string said;  // of the choice of weights; "": they are the run's

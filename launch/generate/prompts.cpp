@@ -54,6 +54,17 @@ int64_t new_tokens_of(const GenerateOptions& options, const std::string& name, i
   return wanted;
 }
 
+std::vector<int32_t> ids_of_prompt(const std::string& text, const std::string& name,
+                                   const GenerateOptions& options, TextCodec& codec) {
+  if (!options.chat) return codec.encode(text);
+  try {
+    return codec.encode_chat(text, options.chat_template);
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::kInput) throw;
+    throw Error(error.code(), fmt::format("{}: {}", name, error.what()), error.hint());
+  }
+}
+
 }  // namespace
 
 std::vector<Prompt> read_prompts(const GenerateOptions& options, TextCodec& codec) {
@@ -68,7 +79,7 @@ std::vector<Prompt> read_prompts(const GenerateOptions& options, TextCodec& code
     if (const std::size_t bad = first_invalid_utf8(named.text); bad != std::string_view::npos)
       throw Error(ExitCode::kInput, fmt::format("{}: byte {} is not UTF-8", named.name, bad));
     Prompt prompt{.text = std::move(named.text)};
-    if (!prompt.text.empty()) prompt.ids = codec.encode(prompt.text);
+    if (!prompt.text.empty()) prompt.ids = ids_of_prompt(prompt.text, named.name, options, codec);
     if (prompt.ids.empty())
       throw Error(ExitCode::kInput, named.name + ": the prompt is empty",
                   "a model continues one token at least");

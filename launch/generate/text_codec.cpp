@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "engine/core/error.h"
+#include "engine/data/chat/encoder.h"
+#include "engine/data/jinja/json_text.h"
 #include "engine/data/tokenizer/decoder.h"
 #include "engine/data/tokenizer/tokenizer.h"
 
@@ -12,9 +15,30 @@ namespace {
 
 constexpr int64_t kByteValues = 256;
 
+// What begins as a list or an object of turns is one.
+jinja::Value conversation_of(std::string_view text, jinja::Value& tools) {
+  const std::size_t begin = std::min(text.find_first_not_of(" \t"), text.size());
+  const std::string_view first = text.substr(begin, 2);
+  jinja::Value messages;
+  if (first == "[{" || first == "{\"") {
+    messages = jinja::from_json(text);
+    if (const jinja::Dict* record = messages.dict()) {
+      if (const jinja::Value* found = record->named("tools")) tools = *found;
+      const jinja::Value* found = record->named("messages");
+      if (!found) throw Error(ExitCode::kInput, "the conversation has no \"messages\"");
+      messages = jinja::Value(*found);
+    }
+    return checked_turns(messages, "the conversation");
+  }
+  auto turn = std::make_shared<jinja::Dict>();
+  turn->set("role", "user");
+  turn->set("content", text);
+  return jinja::Value::list({jinja::Value(std::move(turn))});
+}
+
 class TokenizerCodec final : public TextCodec {
  public:
-  explicit TokenizerCodec(const std::string& path) : tokenizer_(load_tokenizer(path)) {}
+  explicit TokenizerCodec(const std::string& path) : path_(path), tokenizer_(load_tokenizer(path)) {}
 
   std::vector<int32_t> encode(std::string_view text) override {
     tokens_.clear();
@@ -23,6 +47,12 @@ class TokenizerCodec final : public TextCodec {
     const std::vector<std::vector<Token>> windows = tokenizer_->assemble(tokens_, std::nullopt, {});
     for (const Token& token : windows.front()) ids.push_back(static_cast<int32_t>(token.id));
     return ids;
+  }
+  std::vector<int32_t> encode_chat(std::string_view text, const std::string& chat_template) override {
+    if (!templates_) templates_ = std::make_unique<ChatTemplates>(*tokenizer_, path_, chat_template);
+    jinja::Value tools = jinja::None{};
+    const jinja::Value messages = conversation_of(text, tools);
+    return ChatEncoder(*tokenizer_, *templates_, Learn::kAll).prompt_ids(messages, tools, memory_);
   }
   std::string decode(const std::vector<int32_t>& ids) const override {
     return tokenizer_->decode(std::vector<uint32_t>(ids.begin(), ids.end()), true);
@@ -34,7 +64,9 @@ class TokenizerCodec final : public TextCodec {
   }
 
  private:
+  std::string path_;
   std::unique_ptr<Tokenizer> tokenizer_;
+  std::unique_ptr<ChatTemplates> templates_;
   EncodingMemory memory_;
   std::vector<Token> tokens_;
 };
@@ -45,6 +77,10 @@ class ByteCodec final : public TextCodec {
     std::vector<int32_t> ids;
     for (const char c : text) ids.push_back(static_cast<unsigned char>(c));
     return ids;
+  }
+  std::vector<int32_t> encode_chat(std::string_view, const std::string&) override {
+    throw Error(ExitCode::kConfiguration, "--chat needs a tokenizer with a chat template, and ids are bytes",
+                "name the model's tokenizer: --tokenizer FOLDER");
   }
   std::string decode(const std::vector<int32_t>& ids) const override {
     std::string bytes;

@@ -24,7 +24,8 @@ namespace fs = std::filesystem;
 using OrderedJson = nlohmann::ordered_json;
 
 constexpr const char *kGenerationConfig = "generation_config.json",
-                     *kTokenizerConfig = "tokenizer_config.json", *kWholeTokenizer = "tokenizer.json";
+                     *kTokenizerConfig = "tokenizer_config.json", *kWholeTokenizer = "tokenizer.json",
+                     *kChatTemplate = "chat_template.jinja";
 constexpr uint64_t kOfText =
     32;  // bytes of a tokenizer.json for each byte of the vocabulary that it is made of
 constexpr uint64_t kAround = 16 << 10;
@@ -98,6 +99,7 @@ Companions::Companions(const Config& config)
   const std::string& tokenizer =
       config.data.tokenizer.empty() ? config.model.pretrained : config.data.tokenizer;
   if (!tokenizer.empty()) add_tokenizer(config, tokenizer);
+  add_chat_template(config.data.chat_template, tokenizer);
   add_generation(config);
   give_back_freed_memory();  // used by the vocabulary
 }
@@ -141,6 +143,19 @@ void Companions::add_tokenizer(const Config& config, const std::string& path) {
                     "and {} was read as {}: "
                     "load it with PreTrainedTokenizerFast.from_pretrained",
                     config.model.family().type, tokenizer_class_name(now), path, tokenizer_class_name(then)));
+}
+
+// The template that conversations were written by is the one of the saved model.
+void Companions::add_chat_template(const std::string& chosen, const std::string& tokenizer) {
+  if (chosen.empty()) return;
+  std::error_code error;
+  const fs::path folder =
+      fs::is_directory(tokenizer, error) ? fs::path(tokenizer) : fs::path(tokenizer).parent_path();
+  const fs::path named = folder / "additional_chat_templates" / (chosen + ".jinja");
+  const std::string from = fs::is_regular_file(chosen, error) ? chosen : named.string();
+  if (!fs::is_regular_file(from, error)) return;
+  std::erase_if(files_, [](const Companion& file) { return file.name == kChatTemplate; });
+  files_.push_back({kChatTemplate, from, ""});
 }
 
 void Companions::add_generation(const Config& config) {
@@ -226,8 +241,9 @@ void Companions::write(const std::string& folder) const {
 
 const std::vector<std::string>& companion_names() {
   static const std::vector<std::string> names = {
-      "tokenizer.json", kTokenizerConfig, "special_tokens_map.json", "added_tokens.json", "vocab.json",
-      "merges.txt",     "vocab.txt",      "chat_template.jinja",     kGenerationConfig};
+      "tokenizer.json",    kTokenizerConfig, "special_tokens_map.json",
+      "added_tokens.json", "vocab.json",     "merges.txt",
+      "vocab.txt",         kChatTemplate,    kGenerationConfig};
   return names;
 }
 

@@ -30,6 +30,7 @@ class Companions {
 
  private:
   void add_tokenizer(const Config& config, const std::string& path);
+  void add_chat_template(const std::string& chosen, const std::string& tokenizer);
   void add_generation(const Config& config);
 
   std::vector<Companion> files_;

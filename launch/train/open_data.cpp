@@ -3,6 +3,7 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <optional>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -10,6 +11,7 @@
 #include "comm/agree.h"
 #include "engine/core/error.h"
 #include "engine/core/freed_memory.h"
+#include "engine/data/chat/prepare_chats.h"
 #include "engine/data/mixture.h"
 #include "engine/data/packing.h"
 #include "engine/data/prepare_texts.h"
@@ -88,6 +90,41 @@ void check_padding_side(const Tokenizer& tokenizer, const Config& config) {
                 "say \"padding_side\": \"right\" in tokenizer_config.json, if the model was trained so");
 }
 
+// What is said of conversations does nothing to texts.
+void check_no_chats(const Config::Data& d, const std::vector<std::string>& paths) {
+  const auto refuse = [&](const std::string& key) {
+    throw Error(ExitCode::kConfiguration,
+                fmt::format("{} has no effect: the records of {} are texts", key, fmt::join(paths, ", ")),
+                "leave it out, or name the records' keys in data.columns");
+  };
+  if (!d.chat_template.empty()) refuse("data.chat_template");
+  if (!d.columns.tools.empty()) refuse("data.columns.tools");
+  if (d.learn == Learn::kAssistant || d.learn == Learn::kCompletion)
+    refuse(fmt::format("data.learn {}", name_of(d.learn)));
+}
+
+// Nothing where the records are texts.
+std::optional<PreparedChats> open_chats(const Config& config, const Tokenizer& tokenizer,
+                                        const TextsSpec& texts) {
+  const Config::Data& d = config.data;
+  ChatsSpec spec{.paths = texts.paths,
+                 .columns = {d.columns.text, d.columns.messages, d.columns.prompt, d.columns.completion,
+                             d.columns.tools},
+                 .tokenizer = d.tokenizer,
+                 .chat_template = d.chat_template,
+                 .learn = d.learn,
+                 .sequence_length = d.sequence_length,
+                 .vocabulary_size = texts.vocabulary_size,
+                 .truncation = d.truncation,
+                 .whole = d.packing == Packing::kAcross,
+                 .threads = texts.threads,
+                 .on_bad_record = d.on_bad_record};
+  const RecordShape shape = shape_of_files(spec.paths, spec.columns);
+  if (shape != RecordShape::kText) return prepare_chats(tokenizer, spec, shape);
+  check_no_chats(d, texts.paths);
+  return std::nullopt;
+}
+
 // Of language models.
 OpenedData open_texts(const Config& config, DataFormat format, const std::vector<std::string>& paths,
                       bool shuffled) {
@@ -102,6 +139,13 @@ OpenedData open_texts(const Config& config, DataFormat format, const std::vector
   if (!d.columns.text.empty()) spec.key = d.columns.text;
   if (format == DataFormat::kText)
     return packed(config, tokenize_stream(*tokenizer, spec), tokenizer->remarks(), shuffled);
+  if (format == DataFormat::kJsonl && config.task == Task::kCausalLm) {
+    if (auto chats = open_chats(config, *tokenizer, spec)) {
+      std::vector<std::string> remarks = tokenizer->remarks();
+      remarks.insert(remarks.end(), chats->remarks.begin(), chats->remarks.end());
+      return packed(config, std::move(chats->dataset), std::move(remarks), shuffled);
+    }
+  }
   const bool across = d.packing == Packing::kAcross;
   const LineTokens tokens =
       config.task == Task::kMaskedLm && !across ? LineTokens::kWithSpecial : LineTokens::kWithEnd;

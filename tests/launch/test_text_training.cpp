@@ -115,7 +115,7 @@ TEST_F(TextTraining, SavesWhatTransformersLooksFor) {
                R"({"tokenizer_class": "GPT2Tokenizer", "bos_token": "<s>", "pad_token": "<p>"})");
   folder.write("told/added_tokens.json", R"({"<s>": 420, "<p>": 421})");
   folder.write("told/chat_template.jinja", "{{ messages }}");
-  folder.write("told/chat_templates/short.jinja", "{{ tools }}");
+  folder.write("told/additional_chat_templates/short.jinja", "{{ tools }}");
   folder.write("llama.yaml", R"(
 model: {type: llama, vocab_size: 500, hidden_size: 8, intermediate_size: 8, num_hidden_layers: 1, num_attention_heads: 2,
         max_position_embeddings: 16}
@@ -139,7 +139,7 @@ profiling: {step: 0}
        0,
        421,
        {"vocab.json", "merges.txt", "tokenizer.json", "added_tokens.json", "chat_template.jinja",
-        "chat_templates/short.jinja"},
+        "additional_chat_templates/short.jinja"},
        "GPT2Tokenizer"}};
   for (const Case& one : cases) {
     const std::string out = "saved-" + one.tokenizer;

@@ -39,10 +39,10 @@ constexpr const char* kBeside[] = {"tokenizer_config.json", "special_tokens_map.
 std::vector<std::string> chat_templates_in(const fs::path& folder) {
   std::vector<std::string> names;
   std::error_code error;
-  for (fs::directory_iterator entry(folder / "chat_templates", error), end; !error && entry != end;
+  for (fs::directory_iterator entry(folder / "additional_chat_templates", error), end; !error && entry != end;
        entry.increment(error))
     if (entry->path().extension() == ".jinja")
-      names.push_back((fs::path("chat_templates") / entry->path().filename()).string());
+      names.push_back((fs::path("additional_chat_templates") / entry->path().filename()).string());
   std::sort(names.begin(), names.end());
   return names;
 }

@@ -79,6 +79,8 @@ class Tokenizer {
 
   std::size_t vocabulary_size() const { return tokens_.size(); }
   std::optional<uint32_t> find(std::string_view token) const;
+  const std::string& token(uint32_t id) const { return tokens_.at(id); }
+  bool is_special(uint32_t id) const { return id < left_out_.size() && left_out_[id]; }
   const SpecialIds& special() const { return special_; }
   const TokenizerHabits& habits() const { return habits_; }
   // What the user should know of how the files were read.
