@@ -140,9 +140,9 @@ TEST_F(GoldenChats, TurnsAreFoundWithoutGeneration) {
     const auto source =
         std::find_if(sources.begin(), sources.end(), [&](const auto& one) { return one.first == name; });
     std::string plain = source->second;
-    for (const char* tag :
-         {"{%- generation -%}\n", "{%- endgeneration -%}\n", "{% generation %}", "{% endgeneration %}"})
-      plain = jinja::replaced(plain, tag, tag[2] == '-' ? "{#- -#}" : "", -1);
+    plain = jinja::replaced(plain, "endgeneration", "endif", -1);
+    plain = jinja::replaced(plain, "generation %}", "if true %}", -1);
+    plain = jinja::replaced(plain, "generation -%}", "if true -%}", -1);
     const ChatTemplates without(*tokenizer_, chat_golden("tokenizer"), folder_.write("plain.jinja", plain));
     for (const Value& conversation : items_of(at(golden, "conversations"))) {
       const ChatRecord record = record_of(conversation);
@@ -174,8 +174,8 @@ TEST_F(GoldenChats, TurnsAreFoundWhereTheLastOneIsWrittenInAnotherWay) {
       ChatEncoder(*tokenizer_, *templates_.at("thinking-chatml"), Learn::kAssistant).encode(record, memory_);
   std::string learned;
   for (std::size_t i = 0; i < found.ids.size(); ++i)
-    learned += found.learned[i] ? tokenizer_->decode(std::vector{static_cast<uint32_t>(found.ids[i])}) : "|";
-  EXPECT_EQ(jinja::split(jinja::replaced(learned, "|", " ", -1), std::nullopt, -1, false),
+    learned += found.learned[i] ? tokenizer_->decode(std::vector{static_cast<uint32_t>(found.ids[i])}) : "\x01";
+  EXPECT_EQ(jinja::split(jinja::replaced(learned, "\x01", " ", -1), std::nullopt, -1, false),
             (std::vector<std::string>{"bb<|im_end|>", "<think>", "</think>", "dd<|im_end|>"}));
 }
 
@@ -200,7 +200,7 @@ TEST(ChatTemplates, WhatIsNotSupportedNamesItsLine) {
       {"{{ 'x'.center(1000000000) }}", "a text of more than 64 MiB"},
       {"{{ '%999999999d' % 3 }}", "a field of more than a million characters"},
       {"{% set ns = namespace(a='x') %}{% for i in range(60) %}{% set ns.a = ns.a ~ ns.a %}{% endfor %}",
-       "64 MiB"},
+       "does not come to an end"},
       {"{% set ns = namespace(a=[1]) %}{% for i in range(60) %}{% set ns.a = [ns.a, ns.a] %}{% endfor %}",
        "too large"},
       {"{{ 9223372036854775807 + 1 }}", "a whole number beyond 64 bits"}};
@@ -265,7 +265,8 @@ TEST(ChatTemplates, AreFoundWhereTransformersLooks) {
   folder.write("additional_chat_templates/short.jinja", "short");
   EXPECT_EQ(text("short", jinja::None{}), "short");
   EXPECT_EQ(text(folder.write("own.jinja", "own"), tools), "own");
-  test::expect_error(ExitCode::kConfiguration, {"has no template of that name"}, [&] { text("none", tools); });
+  test::expect_error(ExitCode::kConfiguration, {"has no template of that name"},
+                     [&] { text("none", tools); });
 }
 
 }  // namespace

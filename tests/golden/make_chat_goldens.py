@@ -14,7 +14,7 @@ import random
 from pathlib import Path
 
 os.environ["TRANSFORMERS_OFFLINE"] = "1"
-from tokenizers import AddedToken, Tokenizer
+from tokenizers import AddedToken, Tokenizer, decoders
 from transformers import PreTrainedTokenizerFast
 from transformers.utils.chat_template_utils import _compile_jinja_template, _render_with_assistant_indices
 
@@ -36,6 +36,7 @@ def make_tokenizer():
     tokenizer = Tokenizer.from_file(str(HERE.parent / "tokenizer/gpt2/tokenizer.json"))
     tokenizer.add_special_tokens([AddedToken(token, normalized=False) for token in SPECIAL])
     tokenizer.add_tokens([AddedToken(token, normalized=False) for token in PLAIN])
+    tokenizer.decoder = decoders.ByteLevel()
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", pad_token="<|end|>")
 
 

@@ -7,8 +7,8 @@
 
 #include "engine/core/error.h"
 #include "engine/core/printable.h"
-#include "engine/data/jinja/json_text.h"
 #include "engine/data/text_file.h"
+#include "engine/io/strict_json.h"
 
 namespace recollect {
 namespace {
@@ -66,21 +66,22 @@ void ChatTemplates::read_folder(const std::string& folder) {
       add(entry.path().stem().string(), read_utf8(entry.path().string()), entry.path().string());
   const std::string config = (fs::path(folder) / "tokenizer_config.json").string();
   if (!templates_.empty() || !fs::exists(config, error)) return;
-  const Value json = jinja::from_json(read_utf8(config));
-  const Value* found = json.dict() ? json.dict()->named("chat_template") : nullptr;
-  if (!found || found->is_none()) return;
+  const nlohmann::json json = parse_strict_json(read_utf8(config), config);
+  const auto found = json.find("chat_template");
+  if (found == json.end() || found->is_null()) return;
   const std::string from = config + ", chat_template";
-  if (found->is_text()) return add(kDefault, found->text(), from);
-  const auto refuse = [&] {
-    throw Error(ExitCode::kInput,
-                from + " is neither a text nor a list of {\"name\": ..., \"template\": ...}");
+  if (found->is_string()) return add(kDefault, found->get<std::string>(), from);
+  const auto text_of = [&](const nlohmann::json& one, const char* key) {
+    const bool is_there = one.is_object() && one.contains(key) && one[key].is_string();
+    if (!is_there)
+      throw Error(ExitCode::kInput,
+                  from + " is neither a text nor a list of {\"name\": ..., \"template\": ...}");
+    return one[key].get<std::string>();
   };
-  if (!found->sequence()) refuse();
-  for (const Value& one : found->sequence()->items) {
-    const Value* name = one.dict() ? one.dict()->named("name") : nullptr;
-    const Value* source = one.dict() ? one.dict()->named("template") : nullptr;
-    if (!name || !source || !name->is_text() || !source->is_text()) refuse();
-    add(name->text(), source->text(), fmt::format("{} \"{}\"", from, name->text()));
+  if (!found->is_array()) text_of(*found, "name");
+  for (const nlohmann::json& one : *found) {
+    const std::string name = text_of(one, "name");
+    add(name, text_of(one, "template"), fmt::format("{} \"{}\"", from, name));
   }
 }
 

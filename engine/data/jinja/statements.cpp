@@ -37,10 +37,10 @@ std::string Interpreter::run(const Nodes& body, const Dict& variables) {
 }
 
 void Interpreter::spend(std::size_t steps) {
-  constexpr std::size_t kMostSteps = 30'000'000;
+  constexpr std::size_t kMostSteps = 4'000'000;
   steps_ += steps;
   if (steps_ > kMostSteps)
-    throw TemplateFault("the template does not come to an end: more than 30 million steps");
+    throw TemplateFault("the template does not come to an end: more than 4 million steps");
 }
 
 Namespace* Interpreter::make_namespace() {
