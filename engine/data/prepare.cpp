@@ -14,6 +14,7 @@
 #include "engine/data/prepare_questions.h"
 #include "engine/data/prepare_tags.h"
 #include "engine/data/squad.h"
+#include "engine/data/text_file.h"
 #include "engine/io/strict_json.h"
 
 namespace recollect {
@@ -194,8 +195,25 @@ Prepared prepare_glue(const PreparationSpec& spec, const GlueTask& task, const T
   return prepared;
 }
 
+// Keys of the first record of a file of JSONL, where nobody has named any; none where it is no object.
+std::set<std::string> first_keys(const PreparationSpec& spec) {
+  std::set<std::string> keys;
+  if (spec.format != DataFormat::kJsonl || !spec.text.empty()) return keys;
+  const std::string whole = read_utf8(spec.paths.front());
+  const std::size_t begin = std::min(whole.find_first_not_of(" \t\r\n"), whole.size());
+  const nlohmann::json first = nlohmann::json::parse(
+      whole.begin() + static_cast<std::ptrdiff_t>(begin),
+      whole.begin() + static_cast<std::ptrdiff_t>(std::min(whole.find('\n', begin), whole.size())), nullptr,
+      false);
+  if (first.is_object())
+    for (const auto& [key, value] : first.items()) keys.insert(key);
+  return keys;
+}
+
 Prepared prepare_multiple_choice(const PreparationSpec& spec, const Tokenizer& tokenizer) {
-  const bool json = spec.format == DataFormat::kJsonl;
+  const std::set<std::string> keys = first_keys(spec);
+  const bool swag = keys.contains("sent1") && keys.contains("ending0");  // its columns as keys
+  const bool json = spec.format == DataFormat::kJsonl && !swag;
   ChoicesSpec choices{.text = or_else(spec.text, json ? "prompt" : "sent1"),
                       .header = json ? "" : or_else(spec.pair, "sent2"),
                       .ending = json ? or_else(spec.pair, "endings") : "ending",
@@ -208,6 +226,12 @@ Prepared prepare_multiple_choice(const PreparationSpec& spec, const Tokenizer& t
               .columns = {choices.text, choices.ending},
               .list = choices.ending,
               .label = choices.label};
+    if (spec.labelled) layout.columns.push_back(choices.label);
+  } else if (swag) {
+    layout = {
+        .format = TableFormat::kJsonl, .columns = {choices.text, choices.header}, .label = choices.label};
+    for (int i = 0; keys.contains(fmt::format("ending{}", i)); ++i)
+      layout.columns.push_back(fmt::format("ending{}", i));
     if (spec.labelled) layout.columns.push_back(choices.label);
   }
   BadRecords bad(spec.on_bad_record);
@@ -248,11 +272,14 @@ Prepared prepare_question_answering(const PreparationSpec& spec, const Tokenizer
 Prepared prepare_token_classification(const PreparationSpec& spec, const Tokenizer& tokenizer) {
   std::vector<TaggedWords> files;
   BadRecords bad(spec.on_bad_record);
+  const std::set<std::string> keys = first_keys(spec);
+  const char* words = keys.contains("words") && !keys.contains("tokens") ? "words" : "tokens";
+  const char* tag_key = keys.contains("ner_tags") && !keys.contains("tags") ? "ner_tags" : "tags";
   for (const std::string& path : spec.paths)
     files.push_back(spec.format == DataFormat::kConll
                         ? TaggedWords::read_conll(path, spec.labelled, bad)
-                        : TaggedWords::read_jsonl(path, or_else(spec.text, "tokens"),
-                                                  spec.labelled ? or_else(spec.label, "tags") : "", bad));
+                        : TaggedWords::read_jsonl(path, or_else(spec.text, words),
+                                                  spec.labelled ? or_else(spec.label, tag_key) : "", bad));
   Prepared prepared{.labels = spec.labels, .metrics = {"entities"}};
   if (spec.labelled && spec.labels.empty()) prepared.labels = find_tags(files);
   if (spec.labelled && prepared.labels.empty())

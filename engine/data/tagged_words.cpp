@@ -83,6 +83,7 @@ void check_columns(const std::string& path, int64_t line, const std::vector<std:
 TaggedWords TaggedWords::read_conll(const std::string& path, bool tagged, BadRecords& bad) {
   TaggedWords words(path);
   const std::string whole = read_utf8(path);
+  check_no_json(whole, path, "data.format jsonl reads words under tokens, and tags under tags or ner_tags");
   std::vector<std::string_view> columns;
   const std::size_t of_words = count_columns(whole);
   std::size_t wanted = 0;

@@ -41,6 +41,15 @@ std::string read_utf8(const std::string& path) {
   return whole;
 }
 
+void check_no_json(std::string_view whole, const std::string& path, const std::string& hint) {
+  whole.remove_prefix(std::min(whole.find_first_not_of(" \t\r\n"), whole.size()));
+  std::string_view first = whole.substr(0, whole.find('\n'));
+  while (first.ends_with('\r') || first.ends_with(' ')) first.remove_suffix(1);
+  const bool object = first.starts_with("{\"") || first == "{",
+             list = first.starts_with("[{") || first == "[";
+  if (object || list) throw Error(ExitCode::kInput, path + ": it holds JSON", hint);
+}
+
 std::string what_jsonl_is(std::string_view first_line) {
   first_line.remove_prefix(std::min(first_line.find_first_not_of(" \t"), first_line.size()));
   while (first_line.ends_with('\r') || first_line.ends_with(' ')) first_line.remove_suffix(1);

@@ -27,6 +27,8 @@ std::string read_utf8(const std::string& path);
 void for_each_json_line(std::string_view whole, const std::string& path, BadRecords& bad,
                         const std::function<void(const nlohmann::json&, int64_t)>& object,
                         std::vector<int64_t>* left_out = nullptr);
+// Error kInput where a file that should hold lines of another kind holds objects of JSON.
+void check_no_json(std::string_view whole, const std::string& path, const std::string& hint);
 // What a file is whose first line is no record, with what to do; "" where nothing is known.
 std::string what_jsonl_is(std::string_view first_line);
 

@@ -119,6 +119,7 @@ TextTable::TextTable(const std::string& path, const TableSpec& spec)
 
 void TextTable::read_delimited(std::string_view whole, const TableSpec& spec, BadRecords& bad) {
   const bool csv = spec.format == TableFormat::kCsv;
+  check_no_json(whole, path_, "data.format jsonl reads an object a line, with the same keys as columns");
   DelimitedReader reader(whole, csv ? ',' : '\t', csv, path_);
   std::vector<std::string> fields;
   int64_t line = 0;

@@ -23,8 +23,7 @@ bool needs_columns(const Config& config, DataFormat format) {
 }
 
 bool has_named_columns(const Config& config, DataFormat format) {
-  return needs_columns(config, format) ||
-         (format == DataFormat::kJsonl && holds_texts(config, format) && is_language_model(config.task));
+  return needs_columns(config, format) || (format == DataFormat::kJsonl && holds_texts(config, format));
 }
 
 bool can_read(DataFormat format, Task task) {

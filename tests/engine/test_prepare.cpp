@@ -178,6 +178,21 @@ TEST_F(Preparations, ChoicesAreListsOfLists) {
   PreparationSpec lines = spec(DataFormat::kJsonl, DataTask::kMultipleChoice);
   refuses(lines, "{\"prompt\": \"the\", \"endings\": [\"the\", \"2\"]}\n",
           {"file0:1: there is no \"label\""});
+  // SWAG's columns as keys give the same samples; JSON is no table.
+  const std::string record =
+      R"({"id": 7, "sent1": "the", "sent2": "the", "ending0": "the", "ending1": "", "label": 1})"
+      "\n";
+  const Prepared records = from(lines, {record});
+  EXPECT_EQ(all(records, "ids"), all(from(wanted, {header + "the,the,the,,1\n"}), "ids"));
+  EXPECT_EQ(all(records, "labels"), (Lists{{1}}));
+  refuses(wanted, record, {"file0: it holds JSON", "data.format jsonl"});
+  lines.text = "q";
+  lines.pair = "choices";
+  EXPECT_EQ(from(lines, {R"({"q": "the", "choices": ["the", "2"], "label": 0})"
+                         "\n"})
+                .labels.size(),
+            2u);
+  lines.text = lines.pair = "";
   lines.labelled = false;
   EXPECT_EQ(from(lines, {"{\"prompt\": \"the\", \"endings\": [\"the\", \"2\"]}\n"}).labels.size(), 2u);
 }
@@ -205,6 +220,10 @@ TEST_F(Preparations, TheFirstTokenOfAWordHasItsLabel) {
 
   PreparationSpec lines = spec(DataFormat::kJsonl, DataTask::kTokenClassification);
   EXPECT_EQ(from(lines, {"{\"tokens\": [\"a\", \"b\"], \"tags\": [10, 9]}\n"}).labels, (Names{"9", "10"}));
+  EXPECT_EQ(from(lines, {"{\"id\": 1, \"words\": [\"a\", \"b\"], \"ner_tags\": [10, 9]}\n"}).labels,
+            (Names{"9", "10"}));
+  refuses(wanted, "{\"tokens\": [\"a\"], \"ner_tags\": [1]}\n",
+          {"file0: it holds JSON", "data.format jsonl"});
   EXPECT_EQ(from(lines, {"{\"tokens\": [\"a\", \"b\"], \"tags\": [10, \"9\"]}\n"}).labels,
             (Names{"9", "10"}));
   EXPECT_EQ(from(lines, {"{\"tokens\": [\"a\", \"b\"], \"tags\": [10, \"x9\"]}\n"}).labels,
