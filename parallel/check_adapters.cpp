@@ -135,6 +135,29 @@ void check_whole_modules(const Model& model, const AdapterRules& rules) {
   }
 }
 
+// Also of tables and heads, which stay whole anyway.
+void check_base(const Model& model, const AdapterRules& rules) {
+  const BaseSettings& base = rules.settings().base;
+  if (base.format == WeightFormat::kWhole) return;
+  const std::vector<Parameter>& all = model.parameters;
+  for (const std::string& entry : base.skip) {
+    bool found = base.from_file;
+    std::set<std::string> leaves;
+    for (const Parameter& p : all)
+      for (const Parameter::FileTensor& tensor : p.file_tensors()) {
+        found |= !p.adapter && rules.skips(entry, module_of(tensor.name));
+        if (p.linear) leaves.emplace(leaf_of_module(module_of(tensor.name)));
+      }
+    for (const auto& [second, first] : model.files.tied) found |= rules.skips(entry, module_of(second));
+    if (!found) refuse_module("base_skip_modules", entry, leaves);
+  }
+  if (std::none_of(all.begin(), all.end(), [](const Parameter& p) { return p.is_stored(); }))
+    refuse_adapters(fmt::format("lora.base {} has no effect: every linear module is trained whole, or "
+                                "lora.base_skip_modules names it",
+                                name_of(base.format)),
+                    "name fewer of them, or leave lora.base out");
+}
+
 }  // namespace
 
 void check_adapters(const Model& model, const LoraSettings& settings) {
@@ -144,6 +167,7 @@ void check_adapters(const Model& model, const LoraSettings& settings) {
   check_numbers(model, rules, "rank_pattern", settings.rank_pattern);
   check_numbers(model, rules, "alpha_pattern", settings.alpha_pattern);
   check_whole_modules(model, rules);
+  check_base(model, rules);
 }
 
 }  // namespace recollect

@@ -84,15 +84,21 @@ ValueId LayerBuilder::parameter(Parameter p, Category category) {
   if (p.padded_rows == 0) p.padded_rows = p.rows;
   require(p.block_names.empty() || p.block_names.size() == p.blocks.size(), "a block has no name in files");
   const int64_t rows = p.local_rows(layout_.tensor_size), columns = p.local_columns(layout_.tensor_size);
-  p.value = graph_.add_value({.name = p.name,
-                              .shape = p.vector ? Shape{rows} : Shape{rows, columns},
-                              .dtype = p.vector ? statistics_dtype(dtype_) : dtype_,
-                              .category = category,
-                              .placement = p.split == Parameter::Split::kNone ? Placement() : part_of_ranks(),
-                              .persistent = true,
-                              .layer = layer()});
   p.saved_with_adapters = p.adapter || (lora_ && lora_->trains_whole(p));
   p.frozen = lora_ && !p.saved_with_adapters;
+  store_in_fewer_bits(p);
+  p.value =
+      graph_.add_value({.name = p.name,
+                        .shape = p.vector        ? Shape{rows}
+                                 : p.is_stored() ? Shape{rows, p.stored_row(layout_.tensor_size).bytes()}
+                                                 : Shape{rows, columns},
+                        .dtype = p.vector        ? statistics_dtype(dtype_)
+                                 : p.is_stored() ? DType::kU8
+                                                 : dtype_,
+                        .category = category,
+                        .placement = p.split == Parameter::Split::kNone ? Placement() : part_of_ranks(),
+                        .persistent = true,
+                        .layer = layer()});
   std::vector<Parameter>& all = p.adapter ? adapters_ : parameters_;
   all.push_back(std::move(p));
   return all.back().value;
@@ -331,7 +337,8 @@ ValueId LayerBuilder::linear(const std::string& name, ValueId x, int64_t out, co
                                             : vector_of_whole(options.bias, out, Parameter::Init::kZero,
                                                               options.may_be_missing, rows);
   const bool joined = gelu_form.empty() && bias != kNone;
-  ValueId y = emit(name, "linear", {}, joined ? std::vector{x, w, bias} : std::vector{x, w});
+  const ValueId read = operand(name, w);
+  ValueId y = emit(name, "linear", {}, joined ? std::vector{x, read, bias} : std::vector{x, read});
   y = with_adapters(name, options, {.x = x, .y = y, .rows = rows});
   if (gelu_form.empty()) return y;
   if (bias == kNone) return emit(name + "/gelu", "gelu", {{"form", gelu_form}}, {y});

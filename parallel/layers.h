@@ -246,6 +246,10 @@ class LayerBuilder {
   Codes quantised_input(const std::string& name, ValueId x, ValueId weight);
   Codes quantised_weight(const std::string& name, ValueId weight);
   bool is_frozen(ValueId weight) const;
+  // Decides it of a parameter whose place in the model is known; Error kConfiguration where it cannot be (layers_base.cpp).
+  void store_in_fewer_bits(Parameter& p) const;
+  // What a product reads of a weight.
+  ValueId operand(const std::string& name, ValueId weight);
   // A linear layer as its adapters see it: x, whole in its columns or of this rank's columns (kColumns), and x w^T.
   struct Adapted {
     ValueId x = kNone, y = kNone;

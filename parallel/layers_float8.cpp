@@ -43,9 +43,11 @@ LayerBuilder::Codes LayerBuilder::quantised_weight(const std::string& name, Valu
 }
 
 ValueId LayerBuilder::product(const std::string& name, ValueId x, ValueId weight, ValueId bias) {
-  std::vector<ValueId> inputs{x, weight};
   const bool fp8 = fp8_.on && !continues();
-  if (fp8) {
+  std::vector<ValueId> inputs;
+  if (!fp8) {
+    inputs = {x, operand(name, weight)};
+  } else {
     const Codes x8 = quantised_input(name + "/x8", x, weight), w8 = quantised_weight(name + "/w8", weight);
     inputs = {x8.rows, x8.scale, w8.rows, w8.scale, weight};
   }

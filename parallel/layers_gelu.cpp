@@ -14,7 +14,7 @@ ValueId LayerBuilder::column_linear_gelu(const std::string& name, ValueId x, int
                                          const LinearOptions& options) {
   const ValueId w = weight(options, out, graph_.value(x).shape[1], Parameter::Split::kRows);
   const ValueId entered = enter_parallel(name + "/enter", x);
-  return emit(name, "linear_gelu", {}, {entered, w, vector_of_part(options, out)});
+  return emit(name, "linear_gelu", {}, {entered, operand(name, w), vector_of_part(options, out)});
 }
 
 }  // namespace recollect

@@ -106,6 +106,19 @@ bool AdapterRules::saves(const std::string& entry, std::string_view tensor) cons
                                        [&](std::string_view module) { return module.ends_with(entry); });
 }
 
+bool AdapterRules::leaves_whole(std::string_view module) const {
+  const std::vector<std::string>& skip = settings_.base.skip;
+  return std::any_of(skip.begin(), skip.end(),
+                     [&](const std::string& entry) { return skips(entry, module); });
+}
+
+bool AdapterRules::skips(const std::string& entry, std::string_view module) const {
+  const std::string whole = whole_name(module);
+  const bool begins =
+      whole.starts_with(entry) && (whole.size() == entry.size() || whole[entry.size()] == '.');
+  return !entry.empty() && (begins || whole.ends_with(entry));
+}
+
 bool AdapterRules::is_of(const std::string& text, std::string_view module) const {
   return pattern(text).matches_end(whole_name(module));
 }

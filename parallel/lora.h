@@ -34,6 +34,10 @@ class AdapterRules {
 
   // Whether an entry of targets or exclude names the module.
   bool names(const std::string& entry, std::string_view module) const;
+  // Whether settings().base skips a linear module.
+  bool leaves_whole(std::string_view module) const;
+  // Whether an entry of base.skip names the module: its end, or its beginning up to a dot.
+  bool skips(const std::string& entry, std::string_view module) const;
   // Whether an entry of modules_to_save names a module that holds the tensor.
   bool saves(const std::string& entry, std::string_view tensor) const;
   // Whether a pattern of rank_pattern or alpha_pattern is of the module.

@@ -5,6 +5,7 @@
 #include "engine/core/error.h"
 #include "engine/io/safetensors_writer.h"
 #include "parallel/model_files.h"
+#include "parallel/weights.h"
 
 namespace recollect {
 
@@ -87,6 +88,14 @@ class Merge {
     return low;
   }
 
+  // [out, in], as the adapters were trained beside them.
+  std::vector<float> stored_numbers(const std::string& source, const Parameter& p, int64_t rows) const {
+    const QuantisedTensor tensor = quantised_of_file(base_, source, p, rows);
+    std::vector<float> numbers(static_cast<std::size_t>(rows * p.columns));
+    for (int64_t r = 0; r < rows; ++r) dequantise_row(tensor, r, numbers.data() + r * p.columns);
+    return numbers;
+  }
+
   void write(std::size_t index, const Parameter::FileTensor& tensor, std::size_t number) {
     const Parameter& p = model_.parameters[index];
     const std::vector<int64_t> shape = p.file_shape(tensor);
@@ -95,10 +104,19 @@ class Merge {
     const LowRank low = p.linear ? adapter_of(tensor) : LowRank{};
     const std::string& source = name_in_source(index, number);
     const std::string name = model_.files.in_file(tensor.name);
+    const std::vector<float> stored =
+        p.is_stored() ? stored_numbers(source, p, tensor.rows) : std::vector<float>();
     for (int64_t first = 0; first < rows; first += most) {
       const int64_t count = std::min(most, rows - first);
       band_.resize(static_cast<std::size_t>(count * columns));
-      source_of(index).read_as(source, band_.data(), first, count);
+      if (p.is_stored())
+        for (int64_t i = 0; i < count * columns; ++i) {
+          const int64_t row = first + i / columns, column = i % columns;
+          band_[static_cast<std::size_t>(i)] = stored[static_cast<std::size_t>(
+              p.transposed_in_file ? column * p.columns + row : row * columns + column)];
+        }
+      else
+        source_of(index).read_as(source, band_.data(), first, count);
       if (low.rank > 0) add(low, p.transposed_in_file, first, count, columns);
       file_.write_converted(name, band_.data(), band_.size());
     }

@@ -11,6 +11,7 @@
 #include "engine/core/normals.h"
 #include "engine/ops/cpu_level.h"
 #include "parallel/lora.h"
+#include "parallel/quantised_files.h"
 
 namespace recollect {
 
@@ -89,6 +90,10 @@ std::vector<std::string> find_parts(const FileNames& files, const Parameter& p, 
       continue;
     }
     const std::string& name = given.front();
+    if (p.is_stored() && is_quantised_in(source, name)) {  // whoever reads it looks at its shape
+      names.push_back(name);
+      continue;
+    }
     const std::vector<int64_t>& shape = source.at(name).shape;
     if (shape != p.file_shape(tensor) && p.may_be_missing) other_head = true;
     if (shape != p.file_shape(tensor))
@@ -114,6 +119,8 @@ std::vector<std::vector<std::string>> find_tensors(const Model& model, const Saf
       if (p.adapter) continue;
       expected.insert(tensor.name);
       expected.insert(files.older_name(tensor.name));
+      if (p.is_stored())
+        for (std::string& name : names_beside(tensor.name)) expected.insert(std::move(name));
     }
   std::string problems;
   bool other_head = false;  // of another number of classes

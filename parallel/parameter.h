@@ -10,6 +10,7 @@
 
 #include "engine/graph/graph.h"
 #include "engine/ops/quantised_states.h"
+#include "engine/ops/quantised_weight.h"
 
 namespace recollect {
 
@@ -72,6 +73,9 @@ struct Parameter {
   // Of adapters (lora.h): a linear layer's weight, beside which they may stand; A or B of one, which the model's own files
   // lack; what a file of adapters holds.
   bool linear = false, adapter = false, saved_with_adapters = false;
+  // Of frozen ones: how its rows are stored (layers_base.cpp). `value` are bytes where that is not whole.
+  WeightFormat stored = WeightFormat::kWhole;
+  bool nested_sizes = false;
   // Its group's, and its layer's (optimizers/groups.h).
   bool frozen = false;                      // it stays what it is: no gradient, no master copy, no state
   double rate_scale = 1;                    // of the learning rate
@@ -83,6 +87,9 @@ struct Parameter {
   // many rows. What a rule makes of it, it makes of all of them.
   int64_t least_rows_beside = 0;
   bool decayed() const { return !vector; }
+  bool is_stored() const { return stored != WeightFormat::kWhole; }
+  // A row of this rank's columns.
+  StoredRow stored_row(int tensor_size) const { return {stored, nested_sizes, local_columns(tensor_size)}; }
 
   std::vector<FileTensor> file_tensors() const {
     if (block_names.empty()) return {{name, 0, rows}};

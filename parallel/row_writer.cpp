@@ -29,6 +29,11 @@ void round_to(To* to, const From* from, int64_t count) {
 
 template <typename From>
 void round_to(DType dtype, std::byte* to, const From* from, int64_t count) {
+  if constexpr (sizeof(From) == 1) {
+    require(dtype == kDTypeOf<From>, "bytes are stored as bytes");
+    std::copy_n(from, count, reinterpret_cast<From*>(to));
+    return;
+  }
   switch (dtype) {
     case DType::kF64:
       return round_to(reinterpret_cast<double*>(to), from, count);
@@ -133,5 +138,6 @@ void RowWriter::write(int64_t rows, int64_t columns, std::span<const Destination
 
 template void RowWriter::write(int64_t, int64_t, std::span<const Destination>, const Fill<float>&);
 template void RowWriter::write(int64_t, int64_t, std::span<const Destination>, const Fill<double>&);
+template void RowWriter::write(int64_t, int64_t, std::span<const Destination>, const Fill<uint8_t>&);
 
 }  // namespace recollect

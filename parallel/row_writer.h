@@ -27,7 +27,7 @@ class RowWriter {
 
   explicit RowWriter(const ProgramMemory& memory) : memory_(memory) {}
 
-  // T: float, or double where a destination is f64; numbers are rounded from it. Rows that no destination has are not made.
+  // T: float, or double where a destination is f64; numbers are rounded from it. Or bytes, which are stored as they are. Rows that no destination has are not made.
   template <typename T>
   void write(int64_t rows, int64_t columns, std::span<const Destination> to, const Fill<T>& fill);
 

@@ -68,6 +68,7 @@ void Weights::initialize(uint64_t seed) const {
 
 void Weights::initialize_one(Filling& filling, std::size_t index, uint64_t seed) const {
   const Parameter& p = model_.parameters[index];
+  if (p.is_stored()) return store(index, nullptr, {}, seed);
   if (p.init == Parameter::Init::kZero) return;  // the arena is zero already
   const int rank = mesh_.tensor_rank(), size = mesh_.tensor_size();
   const int64_t columns = p.local_columns(size), first_column = p.whole_column(0, rank, size);
@@ -123,6 +124,7 @@ std::vector<std::string> Weights::load_adapters(const SafetensorsSet& source) co
 void Weights::load_one(Filling& filling, std::size_t index, const SafetensorsSet& source,
                        const std::vector<std::string>& names) const {
   const Parameter& p = model_.parameters[index];
+  if (p.is_stored()) return store(index, &source, names, 0);
   if (p.transposed_in_file)
     return is_wide(index) ? load_transposed<double>(filling, index, source, names)
                           : load_transposed<float>(filling, index, source, names);

@@ -18,8 +18,13 @@
 #include "engine/runtime/program_memory.h"
 #include "parallel/mesh.h"
 #include "parallel/model.h"
+#include "parallel/quantised_tensor.h"
 
 namespace recollect {
+
+// A tensor of a parameter that is stored in fewer bits: quantised of whole weights in files, or as files have it.
+QuantisedTensor quantised_of_file(const SafetensorsSet& source, const std::string& name, const Parameter& p,
+                                  int64_t rows);
 
 class Weights {
  public:
@@ -42,6 +47,10 @@ class Weights {
 
   // Of a model with adapters: what a file of PEFT's holds of it, and the names of these parameters. Error kInput as above.
   std::vector<std::string> load_adapters(const SafetensorsSet& source) const;
+
+  // Of a model with frozen weights that are stored in fewer bits: these alone, of the source, or drawn where there is none or it lacks
+  // one. Snapshots do not hold them.
+  void store_base(const SafetensorsSet* source, uint64_t seed) const;
 
   // Collective. Error kNumerics on all ranks, naming the first parameter that holds an infinity or a NaN; `saved` ends its
   // hint.
@@ -84,6 +93,9 @@ class Weights {
   // `names`: of its tensors in the source.
   void load_one(Filling& filling, std::size_t index, const SafetensorsSet& source,
                 const std::vector<std::string>& names) const;
+  // One that is stored in fewer bits, likewise, or drawn (weights_quantised.cpp).
+  void store(std::size_t index, const SafetensorsSet* source, const std::vector<std::string>& names,
+             uint64_t seed) const;
   template <typename T>
   void load_transposed(Filling& filling, std::size_t index, const SafetensorsSet& source,
                        const std::vector<std::string>& names) const;

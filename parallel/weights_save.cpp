@@ -334,6 +334,8 @@ void Weights::check_finite(const std::string& saved) const {
   const auto count = static_cast<int64_t>(model_.parameters.size());
   for (int64_t i = 0; i < count && bad == 0; ++i) {
     const SharedTensor& whole = places_[static_cast<std::size_t>(i)].master;
+    if (model_.parameters[static_cast<std::size_t>(i)].is_stored())
+      continue;  // finite since it was quantised
     for (std::size_t at = 0; at < whole.bytes() && bad == 0; at += kPiece) {
       const std::size_t bytes = std::min(kPiece, whole.bytes() - at), width = size_of(whole.dtype);
       const auto elements = static_cast<int64_t>(bytes / width);

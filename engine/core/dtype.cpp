@@ -17,6 +17,7 @@ std::size_t size_of(DType dtype) {
     case DType::kU16:
       return 2;
     case DType::kU8:
+    case DType::kI8:
     case DType::kE4M3:
     case DType::kE5M2:
       return 1;
@@ -42,6 +43,8 @@ std::string_view name_of(DType dtype) {
       return "u16";
     case DType::kU8:
       return "u8";
+    case DType::kI8:
+      return "i8";
     case DType::kE4M3:
       return "e4m3";
     case DType::kE5M2:

@@ -10,7 +10,7 @@
 
 namespace recollect {
 
-enum class DType : uint8_t { kF64, kF32, kBF16, kF16, kI64, kI32, kU16, kU8, kE4M3, kE5M2 };
+enum class DType : uint8_t { kF64, kF32, kBF16, kF16, kI64, kI32, kU16, kU8, kI8, kE4M3, kE5M2 };
 
 std::size_t size_of(DType dtype);
 std::string_view name_of(DType dtype);  // "f64", "f32", "bf16", ...

@@ -94,6 +94,11 @@ void SafetensorsFile::read_as(const TensorEntry& entry, T* destination, int64_t 
   }
 }
 
+void SafetensorsFile::read_bytes(const TensorEntry& entry, std::span<std::byte> to) const {
+  require(to.size() == entry.bytes, "a tensor has another number of bytes");
+  file_.read_at(entry.offset, to);
+}
+
 void SafetensorsFile::will_read(const TensorEntry& entry) const {
   if (entry.dtype)
     file_.will_read(entry.offset, static_cast<uint64_t>(entry.elements()) * size_of(*entry.dtype));

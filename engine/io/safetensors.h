@@ -40,7 +40,8 @@ class SafetensorsFile {
   template <typename T>
   void read_as(const TensorEntry& entry, T* destination, int64_t first_row = 0,
                int64_t rows = kAllRows) const;
-  void will_read(const TensorEntry& entry) const;  // as in InputFile
+  void read_bytes(const TensorEntry& entry, std::span<std::byte> to) const;  // all bytes, of any dtype
+  void will_read(const TensorEntry& entry) const;                            // as in InputFile
 
  private:
   InputFile file_;
@@ -67,6 +68,7 @@ class SafetensorsSet {
   const TensorEntry& at(std::string_view name) const;
   template <typename T>
   void read_as(std::string_view name, T* destination, int64_t first_row = 0, int64_t rows = kAllRows) const;
+  void read_bytes(std::string_view name, std::span<std::byte> to) const;
   void will_read(std::string_view name) const;
 
  private:

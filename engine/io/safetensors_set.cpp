@@ -163,6 +163,11 @@ void SafetensorsSet::read_as(std::string_view name, T* destination, int64_t firs
   file.read_as(file.at(name), destination, first_row, rows);
 }
 
+void SafetensorsSet::read_bytes(std::string_view name, std::span<std::byte> to) const {
+  const SafetensorsFile& file = file_of(name);
+  file.read_bytes(*file.find(name), to);
+}
+
 void SafetensorsSet::will_read(std::string_view name) const {
   const SafetensorsFile& file = file_of(name);
   file.will_read(file.at(name));

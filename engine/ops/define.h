@@ -70,6 +70,7 @@ void register_lm_logits(OpRegistry& registry);
 void register_muon(OpRegistry& registry);
 void register_optimizer(OpRegistry& registry);
 void register_quantised_states(OpRegistry& registry);
+void register_quantised_weight(OpRegistry& registry);
 void register_rotary(OpRegistry& registry);
 void register_scaled_columns(OpRegistry& registry);
 void register_sequences(OpRegistry& registry);

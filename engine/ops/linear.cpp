@@ -1,5 +1,6 @@
 // y = x w^T + bias, or GELU of it. Weights are [out, in], as in torch.nn.Linear.
 #include "engine/ops/define.h"
+#include "engine/ops/quantised_weight.h"
 
 namespace recollect::ops {
 
@@ -61,9 +62,18 @@ std::vector<OutputSpec> infer_backward_weight(const OpView& v) {
   return specs;
 }
 
+// One that forward has made of what is stored is made again: nobody saves it for so long.
+ValueId weight_in_backward(GradientBuilder& g, ValueId w) {
+  const OpId producer = g.graph().value(w).producer;
+  if (producer == kNone || g.graph().op(producer).def->name != kStoredRows) return w;
+  const Op made = g.graph().op(producer);
+  return g.emit("backward_weight_again", made.def->name, made.attributes, made.inputs);
+}
+
 // What is multiplied may be GELU that another product ends with: the gradient of that product's sums is made at once.
 void input_gradient(GradientBuilder& g, ValueId x, ValueId dy, ValueId w) {
   if (!g.wanted(x)) return;
+  w = weight_in_backward(g, w);
   const OpId producer = g.graph().value(x).producer;
   const Op* gelu = producer == kNone ? nullptr : &g.graph().op(producer);
   if (!gelu || gelu->def->name != "linear_gelu" || gelu->outputs[0] != x)

@@ -38,6 +38,7 @@ void register_engine_ops(OpRegistry& registry) {
   ops::register_muon(registry);
   ops::register_optimizer(registry);
   ops::register_quantised_states(registry);
+  ops::register_quantised_weight(registry);
   ops::register_rotary(registry);
   ops::register_scaled_columns(registry);
   ops::register_sequences(registry);

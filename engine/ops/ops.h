@@ -135,6 +135,11 @@
 // dequantise                codes, their scale [1] S             numbers, shaped alike  dtype: statistics, bf16
 //                                                                                       or f16
 //     Each code times scale, rounded once to S and then to the dtype.
+// dequantise_rows           rows [r,bytes] u8                    numbers [r,columns]    format: nf4, fp4 or int8
+//                                                                                       nested columns dtype: f64,
+//                                                                                       f32, bf16 or f16
+//     A weight that is stored in fewer bits (quantised_weight.h): its floats, rounded once to the dtype. In backward whoever reads
+//     it makes it again.
 // linear_fp8                x [T,in], its scale, w [out,in],     y [T,out]
 //                           its scale, the weight, bias? [out]
 //     y = x w^T + bias of codes; the weight, whose codes w are, is not read: y has its dtype. Its gradient is that of

@@ -98,8 +98,12 @@ struct Config {
     std::vector<std::string> layers_to_transform = {};  // numbers; empty: all layers
     std::vector<std::string> layers_pattern = {};
     NumbersByPattern rank_pattern = {}, alpha_pattern = {};
-    std::string path;    // folder of adapters to start from, or ""
-    bool merge = false;  // what is saved is merged, too
+    std::string path;                          // folder of adapters to start from, or ""
+    bool merge = false;                        // what is saved is merged, too
+    WeightFormat base = WeightFormat::kWhole;  // how frozen weights of linear modules are stored
+    bool double_quant = false;
+    std::vector<std::string> base_skip_modules = {};
+    bool save_base = false;  // what they are is saved, too
   };
 
   struct Parallelism {

@@ -24,9 +24,6 @@ constexpr std::string_view
     kEvaluationsPerEpoch = "write every_epochs: 1 / {} in section 'evaluation'",
     kSavesPerEpoch = "write every_epochs: 1 / {} in section 'snapshot'",
     kAllWeights = "not supported: all weights are trained, in the precision of training.precision",
-    kAdapters =
-        "not supported: weights are in training.precision; rank in section 'lora' trains adapters beside "
-        "frozen ones",
     kZero = "write zero_stage in section 'parallelism'; leave the rest out: it is decided here",
     kFullyShards =
         "write zero_stage in section 'parallelism': 3 for FULL_SHARD, 2 for SHARD_GRAD_OP, 0 for NO_SHARD",
@@ -113,8 +110,6 @@ constexpr ForeignKey kForeignKeys[] = {
     {"float8", "torchtitan", "training.fp8", "write fp8: true in section 'training'"},
     {"fp8_config", "accelerate", "training.fp8", "write fp8: true in section 'training'"},
     {"fp8_format", "Megatron", "training.fp8", "write fp8: true in section 'training'"},
-    {"load_in_8bit", "axolotl", "", kAdapters},
-    {"load_in_4bit", "axolotl", "", kAdapters},
     {"compression_training", "DeepSpeed", "", kAllWeights},
     {"quantize_training", "DeepSpeed", "", kAllWeights},
     {"full_determinism", "Transformers", "", kSameBits},

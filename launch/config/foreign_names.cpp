@@ -24,6 +24,9 @@ constexpr ForeignName kForeignNames[] = {
     {"use_rslora", "PEFT", "lora.rslora"},
     {"lora_modules_to_save", "axolotl", "lora.modules_to_save"},
     {"lora_model_dir", "axolotl", "lora.path"},
+    {"bnb_4bit_quant_type", "Transformers", "lora.base"},
+    {"bnb_4bit_use_double_quant", "Transformers", "lora.double_quant"},
+    {"llm_int8_skip_modules", "Transformers", "lora.base_skip_modules"},
 
     {"tp", "nanotron", "parallelism.tensor_parallel_size"},
     {"tensor_model_parallel_size", "Megatron", "parallelism.tensor_parallel_size"},

@@ -13,6 +13,7 @@
 #include "engine/io/hub_folder.h"
 #include "engine/io/json.h"
 #include "launch/config/keys.h"
+#include "launch/config/quantisation.h"
 
 namespace recollect {
 namespace {
@@ -94,11 +95,12 @@ void check_mathematics(const json& document, const ModelFamily& family, const Pl
                                                    : found->type_name();
     problems.add(place, fmt::format("{}: {} is not supported, only {}", key, is, only.dump()));
   }
-  for (const char* key : {"quantization_config", "pruned_heads"}) {
-    const auto found = document.find(key);
-    if (found != document.end() && !found->empty())
-      problems.add(place, fmt::format("{} is not supported", key));
-  }
+  if (const auto found = document.find("pruned_heads"); found != document.end() && !found->empty())
+    problems.add(place, "pruned_heads is not supported");
+  const auto found = document.find("quantization_config");
+  if (found == document.end() || found->empty()) return;
+  if (const std::string wrong = unsupported_quantisation(*found); !wrong.empty())
+    problems.add(place, "quantization_config: " + wrong);
 }
 
 bool is_fixed(const ModelFamily& family, const std::string& name) {

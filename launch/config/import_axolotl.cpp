@@ -91,9 +91,15 @@ void arrange_adapters(ForeignFile& file) {
         file.leave_out(leaf.path, "without adapter: lora it is not read there, either");
     return;
   }
-  if (adapter == "qlora")
-    file.leave_out("adapter", "frozen weights stay in training.precision: they are not quantized to 4 bits");
-  file.settle("adapter");
+  // What it asks bitsandbytes for, whichever of the two adapters it is.
+  if (file.is_true("load_in_8bit")) {
+    file.write("load_in_8bit", "lora.base", "int8");
+  } else if (adapter == "qlora" || file.is_true("load_in_4bit")) {
+    const char* const from = file.is_true("load_in_4bit") ? "load_in_4bit" : "adapter";
+    file.write(from, "lora.base", "nf4");
+    file.write(from, "lora.double_quant", "true");
+  }
+  for (const char* settled : {"adapter", "load_in_4bit", "load_in_8bit"}) file.settle(settled);
   if (file.is_true("lora_target_linear")) file.write("lora_target_linear", "lora.targets", "[all-linear]");
   if (file.value("lora_target_modules") == "all-linear")
     file.write("lora_target_modules", "lora.targets", "[all-linear]");

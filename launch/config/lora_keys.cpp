@@ -10,6 +10,7 @@
 
 #include "engine/core/error.h"
 #include "launch/config/key_makers.h"
+#include "launch/config/quantisation.h"
 
 namespace recollect {
 
@@ -18,6 +19,7 @@ namespace {
 constexpr int64_t kMostRank = 65536;
 
 bool has_no_adapters(const Config& c) { return c.lora.rank == 0; }
+bool has_whole_base(const Config& c) { return c.lora.base == WeightFormat::kWhole; }
 
 // What PEFT trains whole beside the adapters of such a model. It names no head of ModernBERT that answers questions.
 std::vector<std::string> head_modules(Task task, std::string_view type) {
@@ -163,12 +165,24 @@ void add_lora_keys(std::vector<ConfigKey>& keys) {
       "folder with adapter_config.json and adapter_model.safetensors of PEFT's to start from");
   add("merge", &S::merge, any(), kNothing,
       "with the adapters save the model that they make, in output_dir/merged");
+  add("base", &S::base, any(),
+      "how frozen weights of linear modules are stored: in training.precision, or as bitsandbytes has them "
+      "in 4 "
+      "or 8 bits, "
+      "of which products read numbers in training.precision; not given: as model.pretrained has them");
+  add("double_quant", &S::double_quant, any(),
+      "of nf4 and fp4: the sizes of blocks are quantised, too, to 8 bits");
+  add("base_skip_modules", &S::base_skip_modules, any(),
+      "linear modules that stay in training.precision, by the ends or the beginnings of their names; a list");
+  add("save_base", &S::save_base, any(), kNothing,
+      "with the adapters save the base as it is stored, in output_dir/quantised_base");
 }
 
 std::vector<Finding> complete_lora(Config& config, Config& otherwise) {
   Config::Lora& lora = config.lora;
   std::vector<Finding> found;
   if (!lora.path.empty()) merge_adapter_config(config, otherwise, found);
+  complete_quantisation(config, otherwise, found);
   if (lora.rank == 0) return found;
   const auto derive = [&](const char* key, std::vector<std::string> Config::Lora::*member,
                           const std::vector<std::string>& made, const char* from) {
@@ -190,6 +204,23 @@ void check_lora(const Config& config, std::vector<Finding>& found) {
     found.push_back({{"lora.targets", "lora.rank"}, "lora.targets is empty: no module gets an adapter"});
   check_layers(config, found);
   check_patterns(config, found);
+  if (!has_whole_base(config) && config.training.fp8)
+    found.push_back(
+        {{"training.fp8", "lora.base"},
+         fmt::format(
+             "training.fp8 multiplies codes of 8 bits, and weights of lora.base {} are made numbers of "
+             "training.precision for each product: leave one of them out",
+             name_of(lora.base))});
+  if (lora.save_base && config.model.pretrained.empty())
+    found.push_back({{"lora.save_base", "model.pretrained"},
+                     "lora.save_base quantises the files in model.pretrained, which names none"});
+  for (const std::string& entry : lora.base_skip_modules)
+    if (is_pattern(entry))
+      found.push_back(
+          {{"lora.base_skip_modules"},
+           fmt::format("lora.base_skip_modules: '{}' is a regular expression, and names are meant: the end "
+                       "of a module's name, or its beginning up to a dot",
+                       entry)});
   const bool saves = config.checkpoint.save_model || config.checkpoint.save_best_model;
   // Of a snapshot's configuration it may be left empty, and nothing is saved by that.
   if (saves && !config.origins.contains("model.pretrained"))
@@ -206,7 +237,7 @@ std::vector<InertRule> inert_lora_rules() {
   return {
       {{"lora.alpha", "lora.dropout", "lora.targets", "lora.rslora", "lora.modules_to_save", "lora.merge",
         "lora.exclude_modules", "lora.layers_to_transform", "lora.layers_pattern", "lora.rank_pattern",
-        "lora.alpha_pattern"},
+        "lora.alpha_pattern", "lora.base", "lora.double_quant", "lora.base_skip_modules", "lora.save_base"},
        {"lora.rank"},
        has_no_adapters,
        "there are no adapters"},
@@ -220,7 +251,15 @@ std::vector<InertRule> inert_lora_rules() {
        {"training.max_steps"},
        [](const Config& c) { return c.training.max_steps == 0; },
        "nothing is trained"},
-      {{"lora.merge"},
+      {{"lora.double_quant", "lora.base_skip_modules", "lora.save_base"},
+       {"lora.base"},
+       has_whole_base,
+       "frozen weights are stored in training.precision"},
+      {{"lora.double_quant"},
+       {"lora.base"},
+       [](const Config& c) { return c.lora.base == WeightFormat::kInt8; },
+       "a row of int8 has one size"},
+      {{"lora.merge", "lora.save_base"},
        {"checkpoint.save_model"},
        [](const Config& c) { return !c.checkpoint.save_model; },
        "no model is saved"},
@@ -240,6 +279,8 @@ LoraSettings lora_settings(const Config& config) {
                         .modules_to_save = lora.modules_to_save,
                         .rank_pattern = lora.rank_pattern,
                         .alpha_pattern = lora.alpha_pattern,
+                        .base = {lora.base, lora.double_quant, lora.base_skip_modules,
+                                 config.derived.contains("lora.base_skip_modules")},
                         .from_file = from != config.derived.end() && from->second == "lora.path"};
   for (const std::string& text : lora.layers_to_transform)
     settings.layers.push_back(layer_number(text).value_or(-1));

@@ -13,6 +13,7 @@
 namespace recollect {
 
 inline constexpr const char* kAdapterFile = "/adapter_model.safetensors";
+inline constexpr const char* kBaseFolder = "/quantised_base";  // in output_dir: what lora.save_base saves
 inline constexpr const char* kAdapterConfig = "/adapter_config.json";
 
 void add_lora_keys(std::vector<ConfigKey>& keys);

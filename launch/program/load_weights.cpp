@@ -35,4 +35,14 @@ std::vector<std::string> load_weights(const Config& config, const Model& model, 
   return drawn;
 }
 
+void load_stored_base(const Config& config, const Model& model, const Weights& weights) {
+  if (std::none_of(model.parameters.begin(), model.parameters.end(),
+                   [](const Parameter& p) { return p.is_stored(); }))
+    return;
+  const auto seed = static_cast<uint64_t>(config.training.seed);
+  if (config.model.pretrained.empty()) return weights.store_base(nullptr, seed);
+  const SafetensorsSet source(config.model.pretrained);
+  weights.store_base(&source, seed);
+}
+
 }  // namespace recollect

@@ -14,4 +14,7 @@ namespace recollect {
 // fit, or where what was drawn is frozen: nobody who has model.pretrained and the adapters would have it.
 std::vector<std::string> load_weights(const Config& config, const Model& model, const Weights& weights);
 
+// Of a run that goes on from a snapshot, which lacks them: frozen weights that are stored in fewer bits, as they were.
+void load_stored_base(const Config& config, const Model& model, const Weights& weights);
+
 }  // namespace recollect

@@ -105,6 +105,7 @@ StateLayout layout_of_training(const Model& model, const Graph& graph, const Ran
   StateLayout layout(static_cast<int>(ranks.tensor), ranks.world());
   for (std::size_t i = 0; i < model.parameters.size(); ++i) {
     const Parameter& p = model.parameters[i];
+    if (p.is_stored()) continue;
     std::vector<StateLayout::Kept> kept{{"", graph.value(p.master).dtype}};
     for (const Parameter::State& state : p.states)
       kept.push_back({state.name, graph.value(state.value).dtype, state.of});

@@ -71,7 +71,7 @@ void check_link(const std::string& path) {
 }  // namespace
 
 bool is_of_a_run(std::string_view name) {
-  constexpr std::array<std::string_view, 15> kNames = {"adapter_config.json",
+  constexpr std::array<std::string_view, 16> kNames = {"adapter_config.json",
                                                        "adapter_model.safetensors",
                                                        "best_model",
                                                        "config.json",
@@ -82,6 +82,7 @@ bool is_of_a_run(std::string_view name) {
                                                        "model.safetensors",
                                                        "model.safetensors.index.json",
                                                        "plan.yaml",
+                                                       "quantised_base",
                                                        "report.html",
                                                        "snapshots",
                                                        "tensorboard",

@@ -6,6 +6,7 @@
 #include "launch/config/check_reports.h"
 #include "launch/train/save_model.h"
 #include "parallel/merge_adapters.h"
+#include "parallel/quantised_base.h"
 
 namespace recollect {
 
@@ -60,6 +61,9 @@ std::vector<PlannedFile> planned_files(const Config& config, const Session& sess
   if (config.checkpoint.save_model || config.lora.merge || config.checkpoint.save_best_model) {
     const Companions companions(config);
     if (config.checkpoint.save_model) files.push_back({"model", model_bytes(config, session, companions)});
+    if (config.lora.save_base)
+      files.push_back(
+          {"base", kSmallFile + companions.bytes() + quantised_base_bytes(session.training_program().model)});
     if (config.lora.merge) files.push_back({"merged model", merged_model_bytes(session, companions)});
     if (config.checkpoint.save_best_model)  // and the one that it takes the place of
       files.push_back({"best model", 2 * model_bytes(config, session, companions)});

@@ -10,7 +10,9 @@
 #include "launch/config/data_source.h"
 #include "launch/config/hf_config.h"
 #include "launch/config/lora_keys.h"
+#include "launch/config/quantisation.h"
 #include "parallel/merge_adapters.h"
+#include "parallel/quantised_base.h"
 
 namespace recollect {
 
@@ -160,6 +162,20 @@ void ModelSave::merge() const {
                  folder + kModelFile, static_cast<uint64_t>(config_.checkpoint.max_shard_size));
   companions_->write(folder);
   say("{}, and merged them into {}\n", saved_text(), folder);
+}
+
+void ModelSave::save_base() const {
+  if (!config_.lora.save_base || !config_.checkpoint.save_model || !elsewhere_.empty()) return;
+  const std::string folder = config_.output_dir + kBaseFolder;
+  make_folders(folder);
+  remove_stale_temporaries(folder);
+  auto description = nlohmann::ordered_json::parse(model_description(config_, session_, *companions_));
+  description["quantization_config"] = quantisation_json(config_.lora);
+  write_text_file(folder + "/config.json", description.dump(2) + '\n');
+  save_quantised_base(session_.training_program().model, SafetensorsSet(config_.model.pretrained),
+                      folder + kModelFile, static_cast<uint64_t>(config_.checkpoint.max_shard_size));
+  companions_->write(folder);
+  say("saved the base, in {}, in {}\n", name_of(config_.lora.base), folder);
 }
 
 std::string ModelSave::saved_text() const {

@@ -39,6 +39,8 @@ class ModelSave {
   void save(const std::optional<Error>& not_there = {});
   // On rank 0, when the others need it no more: lora.merge. Errors: kStorage, kInput.
   void merge() const;
+  // Likewise: lora.save_base.
+  void save_base() const;
   // Error kStorage, on rank 0, with the place where the model is instead of the output folder.
   void check_place() const;
 

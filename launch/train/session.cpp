@@ -125,6 +125,7 @@ void Session::begin_weights(const Restore& restore) {
           "resume with a batch size that does, such as the one it was saved with");
     first_batch_ = done->samples / batch;
     if (profiled_step_ > 0) profiled_step_ = std::min(config_.training.max_steps, step_ + profiled_step_);
+    load_stored_base(config_, longest_.training.model, weights_);
     return;
   }
   drawn_ = load_weights(config_, longest_.training.model, weights_);

@@ -316,7 +316,10 @@ ExitCode train(Config config, Communicator& world, const ReportSignal& signal, P
   if (saved) saved->check_saved();
   best_model.check_saved();
   world.barrier();  // no rank leaves while another may still need it
-  if (folder && !moved) model.merge();
+  if (folder && !moved) {
+    model.merge();
+    model.save_base();
+  }
   if (folder) folder->leave();
   return ExitCode::kOk;
 }

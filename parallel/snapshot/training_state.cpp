@@ -34,6 +34,7 @@ StateLayout state_layout(const Model& model, const Graph& graph, const Mesh& mes
   const int size = mesh.tensor_size();
   StateLayout layout(size, mesh.world().size());
   for (const Parameter& p : model.parameters) {
+    if (p.is_stored()) continue;  // Weights::store_base makes it again
     std::vector<StateLayout::Kept> kept;
     const auto matrices = static_cast<int64_t>(p.file_tensors().size());
     const auto keep = [&](const std::string& state, const Value& value, StateOf of = StateOf::kElements) {
@@ -59,6 +60,7 @@ TrainingState::TrainingState(const Model& model, const Graph& graph, const Progr
                              const Mesh& mesh)
     : memory_(memory), mesh_(mesh), layout_(state_layout(model, graph, mesh)) {
   for (const Parameter& p : model.parameters) {  // as the layout goes through them
+    if (p.is_stored()) continue;
     const auto tensor = [&](ValueId value) { return memory.shared(graph.value(value).name); };
     std::vector<SharedTensor> kept{tensor(p.master)};
     for (const Parameter::State& state : p.states) kept.push_back(tensor(state.value));

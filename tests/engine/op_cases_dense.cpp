@@ -1,5 +1,6 @@
 // The parts of the table that do not know tokens' order: elementwise ops, matrix products, clipping and
 // optimizers.
+#include "engine/ops/quantised_weight.h"
 #include "tests/engine/op_cases.h"
 
 namespace recollect::test {
@@ -410,6 +411,21 @@ void add_optimizer_cases(std::vector<OpCase>& cases) {
 
 // Rows of one short block, and of a whole one and a rest; of whole vectors, and not.
 void add_quantised_cases(std::vector<OpCase>& cases) {
+  for (const auto& [name, row] : {std::pair("nf4", StoredRow{WeightFormat::kNF4, false, 128}),
+                                  {"nf4_nested", {WeightFormat::kNF4, true, 192}},
+                                  {"fp4", {WeightFormat::kFP4, false, 64}},
+                                  {"fp4_nested", {WeightFormat::kFP4, true, 128}},
+                                  {"int8", {WeightFormat::kInt8, false, 36}},
+                                  {"int8_of_vectors", {WeightFormat::kInt8, false, 64}}})
+    cases.push_back({.name = std::string("dequantise_rows_") + name,
+                     .kind = std::string(kStoredRows),
+                     // No float of such bytes is large, or none.
+                     .inputs = {{.name = "rows",
+                                 .shape = {5, row.bytes()},
+                                 .storage = Storage::kU8,
+                                 .fill = Fill::kIds,
+                                 .limit = 64}},
+                     .attributes = attributes_of(row, DType::kF32)});
   const ValueSpec schedule{.name = "schedule",
                            .shape = {3},
                            .storage = Storage::kF64,

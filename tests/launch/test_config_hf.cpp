@@ -167,7 +167,9 @@ TEST_F(HFConfig, RefusesOtherMathematics) {
     EXPECT_EQ(said("{\"model_type\": \"gpt2\", \"" + key + "\": " + other + "}"), "accepted");
   }
   EXPECT_EQ(said(R"({"model_type": "gpt2", "quantization_config": {"bits": 4}})"),
-            "J: quantization_config is not supported");
+            "J: quantization_config: neither load_in_4bit nor load_in_8bit is true");
+  EXPECT_EQ(said(R"({"model_type": "gpt2", "quantization_config": {"quant_method": "gptq", "bits": 4}})"),
+            "J: quantization_config: quant_method gptq is not supported, only bitsandbytes");
   EXPECT_EQ(said(R"({"model_type": "gpt2", "scale_attn_weights": )" + std::string(100000, '[') +
                  std::string(100000, ']') + "}"),
             "J: scale_attn_weights: array is not supported, only true");

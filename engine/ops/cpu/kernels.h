@@ -30,6 +30,7 @@ void register_lm_logits(KernelTable& table);
 void register_muon(KernelTable& table);
 void register_optimizer(KernelTable& table);
 void register_quantised_states(KernelTable& table);
+void register_quantised_weight(KernelTable& table);
 void register_rotary(KernelTable& table);
 void register_scaled_columns(KernelTable& table);
 void register_sequences(KernelTable& table);

@@ -42,6 +42,7 @@ void register_kernels(KernelTable& table, VocabularyReduction* vocabulary) {
   register_muon(table);
   register_optimizer(table);
   register_quantised_states(table);
+  register_quantised_weight(table);
   register_rotary(table);
   register_scaled_columns(table);
   register_sequences(table);
