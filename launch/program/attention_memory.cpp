@@ -13,9 +13,9 @@ namespace recollect {
 
 namespace {
 
-constexpr int64_t kLargestShare = 16;  // more than one in so many bytes of the limit is too much
+constexpr int64_t kLargestShare = 16;  // at most one of so many parts of the limit
 
-// The kernel is Hopper's.
+// Only Hopper has this kernel.
 bool may_go_in_order(const Config& config) {
   const Config::Device& d = config.device;
   return d.backend == BackendKind::kCuda && d.memory_limit > 0 && (d.model == "h100" || d.model == "h200");
@@ -31,7 +31,7 @@ Graph in_order(Graph graph) {
   return graph;
 }
 
-// What the neediest backward takes; no vocabulary is reduced in it.
+// The largest workspace of an attention backward. Its kernels need no vocabulary reduction.
 uint64_t workspace_of_backward(const Config& config, const Graph& graph) {
   KernelTable kernels;
   kernels_of(config.device.backend, config.device.isa)(kernels, nullptr);
@@ -80,7 +80,7 @@ void decide_attention_memory(const Config& config, const Checkpointed* decided, 
   if (scores <= most) return;
   Graph graph = in_order(built.graph);
   const uint64_t rows = workspace_of_backward(config, graph);
-  if (rows >= scores) return;  // as where the kernel is our own
+  if (rows >= scores) return;  // for example with our own kernel
   built.graph = std::move(graph);
   built.attention = {.in_order = true, .workspace_bytes = rows, .instead_of_bytes = scores};
 }

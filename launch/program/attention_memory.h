@@ -1,16 +1,18 @@
-// How much workspace attention's backward takes on a GPU: that of the faster way, unless device.memory_limit is too small
-// for it. Decided once, of the longest batch, by model, batch, layout, device.model and device.memory_limit. Not by what is
-// checkpointed, nor by a budget for that: gradients are rounded otherwise, and a plan changes no bits.
+// Chooses between two ways of attention's backward on a GPU: the faster one with more workspace, unless
+// device.memory_limit is too small for it. The choice is made once, for the longest batch, from model, batch,
+// layout, device.model and device.memory_limit. It does not depend on checkpointing or its budget, because
+// the two ways round gradients differently and a plan must not change bits.
 #pragma once
 
 #include "launch/program/training_program.h"
 
 namespace recollect {
 
-// Of a differentiated graph. What was decided for a longer batch stands.
+// Decides for a differentiated graph. A decision for a longer batch (`decided`) stays.
 void decide_attention_memory(const Config& config, const Checkpointed* decided, ModelGraph& built);
 
-// Adds remarks: whether backward takes the slower way, and which kernels a GPU uses for windows and capped scores.
+// Adds remarks: whether backward uses the slower way, and which kernels a GPU uses for windows and capped
+// scores.
 void note_attention_memory(const Config& config, const ModelGraph& built, TrainingProgram& training);
 
 }  // namespace recollect

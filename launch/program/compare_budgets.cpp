@@ -25,7 +25,7 @@ Config with_policy(const Config& config, BudgetPolicy policy, const std::vector<
   c.plan.clear();
   c.is_compared = true;
   if (policy == BudgetPolicy::kStatic || policy == BudgetPolicy::kDynamic) return changed;
-  c.memory_budget = c.host_memory_budget = 0;  // its plan follows from no budget
+  c.memory_budget = c.host_memory_budget = 0;  // its plan does not depend on a budget
   changed.device.memory_limit = 0;
   return changed;
 }
@@ -36,8 +36,8 @@ double step_seconds(const Config& config, const TrainingProgram& training) {
       .step_seconds;
 }
 
-// By how much times are longer by the rates of this machine than by those that plans are made with, in this configuration
-// without checkpointing. One number for all plans, so that they stay in their order.
+// The ratio of step times by this machine's rates to those by the planner's rates, for this configuration
+// without checkpointing. All plans use the same ratio, so that their order does not change.
 double factor_of_machine(const PlannedRank& rank, const Config& config) {
   if (!config.device.of_machine) return 1;
   const Config none = without_checkpointing(config);
@@ -52,7 +52,8 @@ LengthEstimate length_estimate(const Config& config, const TrainingProgram& trai
   return {length, training.program.predicted().arena_bytes(), step_seconds(config, training)};
 }
 
-// The longest that the run may meet first: memory is reserved for it. Then those of `counts`, or at most so many of all.
+// The longest possible shape first, because memory is reserved for it. Then those of `counts`, or a limited
+// number of all shapes.
 std::vector<BatchShape> some_shapes(const Config& config, const LengthCounts& counts) {
   const std::vector<BatchShape> all = all_batch_shapes(config);
   std::vector<BatchShape> some{all.front()};
@@ -67,7 +68,7 @@ std::vector<BatchShape> some_shapes(const Config& config, const LengthCounts& co
   return some;
 }
 
-// Nothing where a length has no plan.
+// Empty if a length has no plan.
 std::optional<PolicyEstimate> lengths_with(const PlannedRank& rank, const Config& changed,
                                            const std::vector<BatchShape>& shapes, PolicyEstimate column) {
   const TrainingProgram longest = rank.plan(changed);
@@ -103,8 +104,7 @@ TrainingProgram plan_in_mode(const PlannedRank& rank, Config config, Checkpointi
   CheckpointingSettings& c = config.activation_checkpointing;
   const int64_t k =
       mode == CheckpointingMode::kEveryK || mode == CheckpointingMode::kAuto ? (c.k > 0 ? c.k : 2) : 0;
-  if (mode == CheckpointingMode::kAuto ||
-      mode == CheckpointingMode::kDtr) {  // with the switches that a run has
+  if (mode == CheckpointingMode::kAuto || mode == CheckpointingMode::kDtr) {  // with the switches of a run
     c.budget_policy = BudgetPolicy::kDynamic;
     c.number_checkpoints = c.replan_after = 0;
     c.recompute_layers.clear();
@@ -126,7 +126,7 @@ std::vector<NamedMode> named_modes(const PlannedRank& rank, const Config& config
   for (std::size_t i = 0; i < kNamedModes.size(); ++i) {
     const auto mode = static_cast<CheckpointingMode>(i);
     const TrainingProgram training = plan_in_mode(rank, config, mode, 0);
-    if (training.checkpointed.refusal) continue;  // it would have no effect
+    if (training.checkpointed.refusal) continue;  // the mode would have no effect
     const int64_t k = config.activation_checkpointing.k > 0 ? config.activation_checkpointing.k : 2;
     named.push_back(
         {mode == CheckpointingMode::kEveryK ? fmt::format("every_k {}", k) : std::string(name_of(mode)),
@@ -135,7 +135,8 @@ std::vector<NamedMode> named_modes(const PlannedRank& rank, const Config& config
   return named;
 }
 
-// To a thousandth of `most`: in growing steps down from one that works, then by halves.
+// The smallest budget that works, to a thousandth of `most`: goes down from a budget that works in growing
+// steps, then bisects.
 uint64_t smallest_budget(const PlannedRank& rank, const Config& config, uint64_t works, uint64_t most) {
   const uint64_t close = most / 1000 + 1;
   uint64_t low = 0, step = close;
@@ -148,7 +149,7 @@ uint64_t smallest_budget(const PlannedRank& rank, const Config& config, uint64_t
   return works;
 }
 
-// Even steps, and what each named mode takes.
+// Budgets in even steps, and the memory of each named mode.
 std::vector<uint64_t> budgets_between(uint64_t least, uint64_t most, const std::vector<NamedMode>& named) {
   std::vector<uint64_t> budgets{most};
   for (uint64_t step = 0; step < kEvenSteps; ++step)

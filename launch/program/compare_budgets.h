@@ -1,5 +1,5 @@
-// What a memory budget costs: the policies of mode auto by length of sequences, and time against budget for the modes
-// that plan, beside what named modes take.
+// Compares memory budgets: the policies of mode auto by sequence length, and step time against budget for the
+// modes that plan and for the named modes.
 #pragma once
 
 #include <string>
@@ -10,22 +10,23 @@
 
 namespace recollect {
 
-// One policy of activation_checkpointing.budget_policy, or mode dtr, at the lengths to which sequences are padded, the
-// longest last. What is over the budget is listed all the same.
+// One policy of activation_checkpointing.budget_policy, or mode dtr, at the lengths to which sequences are
+// padded, the longest last. Results over the budget are listed too.
 struct PolicyEstimate {
   std::string policy;
-  std::vector<std::string> recomputed = {};  // fixed: the layers that are named
+  std::vector<std::string> recomputed = {};  // policy fixed: the named layers
   std::vector<LengthEstimate> lengths = {};
-  double epoch_seconds = 0;  // 0: nobody knows how often lengths come
+  double epoch_seconds = 0;  // 0: the counts of lengths are unknown
 };
-// dynamic, static, fixed, full, none: DC, DCS, PC, GC and None of published comparisons; behind them dtr, where it finds a plan
-// for every length. fixed recomputes the layers of activation_checkpointing.recompute_layers. Where none are named it is the
-// plan that static chose for the longest sequences: what differs in published comparisons, the steps in which memory was
-// measured first, no run here has. Rows are the lengths of `counts`, or, where there are none, up to 12 of those that the run
-// may meet. Error kConfiguration without a budget, kDeviceMemory where it is too small.
+// The policies dynamic, static, fixed, full and none (DC, DCS, PC, GC and None in published comparisons),
+// then dtr if it finds a plan for every length. fixed recomputes the layers in
+// activation_checkpointing.recompute_layers. If none are named, it is the plan that static chose for the
+// longest sequences: published comparisons also have steps that first measure memory, which no run here
+// needs. Rows are the lengths in `counts`, or without counts up to 12 of the possible lengths. Throws
+// kConfiguration without a budget, kDeviceMemory if it is too small.
 std::vector<PolicyEstimate> compare_policies(const Config& resolved, const LengthCounts& counts = {});
 
-// What a mode makes of a budget; 0 bytes: no plan that fits.
+// The result of a mode for a budget; 0 bytes mean that no plan fits.
 struct BudgetPoint {
   uint64_t budget = 0, arena_bytes = 0;
   double step_seconds = 0;
@@ -34,19 +35,18 @@ struct BudgetCurve {
   std::string mode;
   std::vector<BudgetPoint> points;
 };
-// What a mode takes that has no budget, its switches off.
+// The memory and time of a mode without a budget, with its switches off.
 struct NamedMode {
   std::string mode;
   uint64_t arena_bytes = 0;
   double step_seconds = 0;
 };
 struct BudgetComparison {
-  std::vector<BudgetCurve>
-      curves;  // of the modes that plan, auto first, at the same budgets, the smallest first
-  std::vector<NamedMode> named;  // those that have an effect
+  std::vector<BudgetCurve> curves;  // modes that plan, auto first; same budgets, ascending
+  std::vector<NamedMode> named;     // only modes with an effect
 };
-// From the smallest budget that works for mode auto to what mode none takes, by way of what each named mode takes; in host
-// memory and on the disk as far as the configuration lets them be used.
+// Compares budgets from the smallest that works for mode auto up to the memory of mode none, including the
+// memory of each named mode. Host memory and disk are used as the configuration allows.
 BudgetComparison compare_budgets(const Config& resolved);
 
 }  // namespace recollect

@@ -19,7 +19,8 @@ constexpr const char* kAhead = "zero_stage gathers ahead";
 
 double mib(uint64_t bytes) { return static_cast<double>(bytes) / kMiB.bytes; }
 
-// MiB that hold the gradients of all parameters: of larger buckets there is still one.
+// The MiB that hold the gradients of all parameters. Larger buckets have no effect, because there is only
+// one.
 int64_t bucket_that_matters(const Graph& graph, const std::vector<Parameter>& parameters) {
   uint64_t bytes = 0;
   for (const Parameter& p : parameters)
@@ -41,7 +42,7 @@ Gathered gather(const Graph& graph, const Mesh& mesh, const TrainingProgram& tra
   return made;
 }
 
-// One layer more as long as it shortens the step by more than kLeastGain.
+// Prefetches one layer more as long as that shortens the step by more than kLeastGain.
 std::pair<int64_t, Gathered> gather_as_it_pays(const Graph& graph, const Mesh& mesh,
                                                const TrainingProgram& training, bool least) {
   int64_t ahead = 1;

@@ -63,7 +63,8 @@ std::vector<CommunicationBuffers> communication_buffers(const Config& config, co
   return buffers;
 }
 
-// `before`: of this process, before it has planned for one rank. Each rank of a process plans for itself.
+// `before` is the size of this process before it planned for one rank. Each rank of a process plans for
+// itself.
 ResidentMemory predicted_resident(const Config& config, const Mesh& mesh, const TrainingProgram& training,
                                   const MemoryLedger& memory,
                                   const std::vector<CommunicationBuffers>& buffers, uint64_t before) {
@@ -184,7 +185,7 @@ PlannedTraining plan_training(const Config& config, int data_rank, int tensor_ra
 
 namespace {
 
-// `before`: bytes of this process before it planned for one rank.
+// `before` is the size of this process in bytes before it planned for one rank.
 Estimate estimate_of(const Config& config, const Mesh& mesh, const TrainingProgram& training,
                      const MemoryLedger& reserved, uint64_t before) {
   const Program& program = training.program;
@@ -240,7 +241,8 @@ std::vector<LengthEstimate> estimate_lengths(const Config& config, const Planned
   return lengths;
 }
 
-// With training.compile ahead the programs of all lengths, lists of the same ops, are there when memory is reserved.
+// Adds the memory of the programs of other lengths. With training.compile ahead they exist when memory is
+// reserved.
 void count_programs(const Config& config, const Program& longest, ResidentMemory& resident) {
   if (resident.predicted == 0) return;
   const auto ranks = static_cast<uint64_t>(config.parallelism.ranks_per_process);
@@ -264,7 +266,7 @@ Estimate estimate(const Config& config, Ranks ranks) {
   Estimate result;
   MemoryLedger longest;
   int last_data = 0, last_tensor = 0;
-  {  // one program at a time: that of many layers is large
+  {  // one program at a time, because programs of many layers are large
     const PlannedRank first(config, 0, 0);
     const TrainingProgram training = first.require_plan(config);
     if (!knows_disk(training))
@@ -323,7 +325,7 @@ std::vector<Variant> compare_variants(const Config& config) {
       c.budget_policy = BudgetPolicy::kDynamic;
       c.replan_after = 0;
       c.recompute_layers.clear();
-      c.plan.clear();  // the table's rows decide what it decides
+      c.plan.clear();  // the table's rows decide instead
       c.number_checkpoints = 0;
       if (switches == 0) c.keep_last = c.prefetch = -1;
       Variant variant{

@@ -1,5 +1,5 @@
-// What a run would hold and how long a step would take, from the very program that the run would execute: it
-// is planned for ranks that do not exist, and no memory is reserved for its values.
+// Predicts the memory of a run and the time of its steps from the same program that the run would execute.
+// The program is planned for ranks that do not exist, and no memory is reserved for its values.
 #pragma once
 
 #include <memory>
@@ -16,31 +16,31 @@
 
 namespace recollect {
 
-// Fits the configuration to the ranks that it asks for: tensor x data of them, and one data replica where it
-// does not say.
+// Resolves the configuration for tensor x data ranks, with one data rank if it sets no number.
 void resolve_planned_world(Config& config);
 
-// One rank of a resolved configuration that is planned and never run. All ranks are taken to share this node, as far
-// as threads go.
+// One rank of a resolved configuration that is planned and never run. For the number of threads all ranks are
+// assumed to share this node.
 class PlannedRank {
  public:
   PlannedRank(const Config& config, int data_rank, int tensor_rank);
 
   const Mesh& mesh() const { return *mesh_; }
-  // The program of this configuration, or of one that differs in activation_checkpointing alone. A refusal is the
-  // caller's to look at. The rank must outlive it.
+  // The program of this configuration, or of one that differs only in activation_checkpointing. The caller
+  // must check for a refusal. The rank must outlive the program.
   TrainingProgram plan(const Config& config) const;
   // Error kConfiguration where a switch has no effect.
   TrainingProgram require_plan(const Config& config) const;
-  // For shorter sequences, in the memory of `longest`, which this rank has planned, or in what is `reserved`.
+  // The program for shorter sequences, within the memory of `longest`, which this rank has planned, or within
+  // `reserved`.
   TrainingProgram plan_shorter(const Config& config, const BatchShape& shape, const TrainingProgram& longest,
                                const MemoryLedger* reserved = nullptr) const;
-  // What the run reserves for all lengths.
+  // The memory that the run reserves for all lengths.
   MemoryLedger reserve(const Config& config, const TrainingProgram& longest) const;
 
  private:
   int threads_;
-  std::unique_ptr<Mesh> mesh_;  // the program's kernels point into it
+  std::unique_ptr<Mesh> mesh_;  // the program's kernels refer to it
   ModelGraph built_;
 };
 
@@ -56,14 +56,14 @@ struct Wait {
   double seconds = 0;
 };
 
-// What the communicators of a rank hold outside the arenas, if the ranks talk like this.
+// The memory of a rank's communicators outside of the arenas, for one kind of communicator.
 struct CommunicationBuffers {
   CommunicatorKind communicator = CommunicatorKind::kSelf;
   uint64_t bytes = 0;
   bool operator==(const CommunicationBuffers&) const = default;
 };
 
-// A step all of whose micro-batches are padded to one length.
+// The estimate of a step with all micro-batches padded to one length.
 struct LengthEstimate {
   int64_t length = 0;
   uint64_t arena_bytes = 0;
@@ -72,53 +72,53 @@ struct LengthEstimate {
 
 struct Estimate {
   int64_t ranks = 1;
-  std::string threads;  // that a rank is taken to have, on one node with all the others; empty off the CPU
-  std::string mathematics;                                  // the library, where there are threads
-  DeviceModel device;                                       // as one rank finds it
-  std::string calibration;                                  // which rates those are
-  std::vector<CommunicationBuffers> communication_buffers;  // the first is what everything else assumes
-  uint64_t save_buffer =
-      0;  // bytes of host memory beside the arenas, for a model or gradients that will be saved
-  uint64_t snapshot_buffer = 0;  // the same for snapshots, of the rank that has most
-  // Of a process with all the ranks that the configuration gives it, had it this one's size at its start; 0
-  // where the device has memory of its own.
+  std::string threads;      // of a rank, with all ranks on one node; empty if not on the CPU
+  std::string mathematics;  // the library, if there are threads
+  DeviceModel device;       // as seen by one rank
+  std::string calibration;  // the source of its rates
+  std::vector<CommunicationBuffers> communication_buffers;  // all other numbers assume the first
+  uint64_t save_buffer = 0;  // bytes of host memory outside of the arenas, for saving a model or gradients
+  uint64_t snapshot_buffer = 0;  // the same for snapshots, on the rank with the most
+  // Of a process with all its ranks, assuming that it starts with the size of this process; 0 if the device
+  // has its own memory.
   ResidentMemory resident;
   ParameterBytes parameters;
-  MemoryLedger memory;        // of every rank: all have the same
-  MemoryLedger::Row after_forward{};  // on the device, when forward of the first micro-batch is over
+  MemoryLedger memory;                // of each rank: all are equal
+  MemoryLedger::Row after_forward{};  // on the device, after the first forward
   ResidencyReport residency;          // of one micro-batch
-  GatheredAgain gathered;     // of one micro-batch, by sequence parallelism
+  GatheredAgain gathered;             // of one micro-batch, by sequence parallelism
   std::vector<Choice> choices;
   std::vector<Remark> remarks;
-  std::vector<LayerChoices> layers;  // where a plan decides value by value
-  double flops = 0;                  // of one micro-batch, recomputation included, without the optimizer
+  std::vector<LayerChoices> layers;  // if a plan decides for single values
+  double flops = 0;                  // of a micro-batch with recomputation, without the optimizer
   double recomputed_flops = 0;
   Simulation simulation;
-  std::vector<Wait> waits;  // exposed ones of a step, longest first
-  // Some of those that sequences may be padded to, the longest, of which all else is, last; empty where there is one.
+  std::vector<Wait> waits;  // exposed waits of a step, longest first
+  // Some of the lengths that sequences may be padded to. The longest, for which all other numbers hold, is
+  // last. Empty if there is only one length.
   std::vector<LengthEstimate> lengths = {};
 };
 
 enum class Ranks { kFirst, kFirstAndLast };
 
-// On the device that the configuration names. `ranks`: whether the claim that all ranks have the same numbers
-// is checked, by planning the last one too.
+// Estimates on the device that the configuration names. With kFirstAndLast the last rank is planned too, to
+// check that all ranks have the same numbers.
 Estimate estimate(const Config& resolved, Ranks ranks = Ranks::kFirstAndLast);
 
-// Whether anything of activation checkpointing is asked for, and the same run without it.
+// Whether the configuration uses activation checkpointing; and the same configuration without it.
 bool checkpoints(const Config& config);
 Config without_checkpointing(const Config& config);
 
-// A way to checkpoint, ready to be estimated.
+// A combination of activation checkpointing settings and its estimate.
 struct Variant {
   std::string mode;
   bool partition = false, host = false, disk = false;
   Estimate estimate;
-  bool fits = true;  // in device.memory_limit, and in the disk's
+  bool fits = true;  // within device.memory_limit and the disk's limit
 };
 
-// All modes x {partition, host, disk where its path is given} that have an effect in this configuration, best
-// first: what fits, then the fastest, then the smallest.
+// All modes x {partition, host, disk if its path is set} that have an effect in this configuration. Variants
+// that fit come first, then the fastest, then the smallest.
 std::vector<Variant> compare_variants(const Config& resolved);
 
 }  // namespace recollect

@@ -1,5 +1,5 @@
-// A program that only answers: forward alone, compiled for one shape of batch. Programs of several shapes share one
-// memory.
+// A program with only the forward pass, compiled for one batch shape, for inference. Programs of several
+// shapes share one memory.
 #pragma once
 
 #include <memory>
@@ -13,13 +13,13 @@
 namespace recollect {
 
 struct ForwardProgram {
-  std::shared_ptr<const OpRegistry> registry;  // the graph's ops point into it
+  std::shared_ptr<const OpRegistry> registry;  // the graph's ops refer to it
   Model model;
   Program program;
 };
 
-// Of the configuration only task, model, precision and tensor ranks count. `mesh` must outlive the program, and so must
-// what `kernels` are made of.
+// Uses only task, model, precision and tensor ranks of the configuration. `mesh`, and the objects that
+// `kernels` refer to, must outlive the program.
 ForwardProgram make_forward_program(const Config& config, const Mesh& mesh, const RegisterKernels& kernels,
                                     const BatchShape& shape);
 

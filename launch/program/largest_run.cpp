@@ -17,17 +17,19 @@ namespace recollect {
 
 namespace {
 
-constexpr int kStraightProbes = 12;  // before the search only halves
-constexpr int64_t kFewMore = 16;     // units, in which every setting that ever has an effect should have it
+constexpr int kStraightProbes = 12;  // before the search only bisects
+constexpr int64_t kFewMore = 16;     // units within which every setting with an effect shows it
 
-// A size as the search varies it, in units: what sequence parallelism and halves can divide.
+// The size that the search varies. One unit is the smallest amount that sequence parallelism and
+// overlap_halves can divide.
 struct Growth {
   int64_t unit = 1, given = 1, most = 1;
-  std::string bound;                                            // of `most`
-  std::function<std::string(Config&, int64_t value)> set = {};  // the settings, in words
+  std::string bound;                                            // the reason for `most`
+  std::function<std::string(Config&, int64_t value)> set = {};  // returns the settings as text
 };
 
-// Micro-batches or lengths of which sequence parallelism divides the tokens, where there are so many of the other.
+// The unit of micro-batch size or length for which sequence parallelism can divide the tokens, given the
+// other size.
 int64_t divisible(const Config& config, int64_t other) {
   if (!config.parallelism.sequence_parallel) return 1;
   const int64_t parts = config.parallelism.tensor_parallel_size * config.parallelism.halves();
@@ -54,7 +56,8 @@ Growth micro_batches(const Config& config) {
           }};
 }
 
-// Positions that are learnt are as many as the model has; others cost nothing, and their number follows.
+// Learned positions limit the length. Other positions have no parameters, and the model's longest length
+// grows with the size.
 Growth lengths(const Config& config) {
   const ModelFacts model = config.model.facts();
   const std::string key = "model." + model.longest.key;
@@ -98,7 +101,7 @@ Growth growth_of(const Config& config, RunSize size) {
   return layers(config);
 }
 
-// Where lengths change, a run may have only so many.
+// If lengths vary, the number of different lengths is limited.
 void stop_at_most_lengths(const Config& config, Growth& growth) {
   const auto too_many = [&](int64_t value) {
     Config changed = config;
@@ -115,13 +118,13 @@ void stop_at_most_lengths(const Config& config, Growth& growth) {
   growth.bound = fmt::format("data.pad_to_multiple_of {} allows no more", config.data.pad_to_multiple_of);
 }
 
-// Where padding would have no effect: a run refuses that.
+// Whether padding would have no effect; a run refuses this.
 bool has_one_length(const Config& config) {
   return config.data.padding != Padding::kMax &&
          config.data.pad_to_multiple_of >= config.data.sequence_length;
 }
 
-// By a budget: then memory is whatever there is.
+// Whether the mode plans by a budget, so that it fits its plan to the memory.
 bool plans(const CheckpointingSettings& c) {
   return static_cast<std::size_t>(c.mode) >= kNamedModes.size() &&
          (c.budget_policy == BudgetPolicy::kDynamic || c.budget_policy == BudgetPolicy::kStatic);
@@ -133,7 +136,7 @@ bool is_limit(uint64_t budget, const Config& config) {
          budget == static_cast<uint64_t>(config.device.memory_limit);
 }
 
-// What mode auto tries too, and what takes little: where this fits, a plan does.
+// Mode full, which mode auto tries too and which needs little memory: if it fits, some plan fits.
 Config with_full(const Config& config) {
   Config full = config;
   CheckpointingSettings& c = full.activation_checkpointing;
@@ -144,7 +147,7 @@ Config with_full(const Config& config) {
   return full;
 }
 
-// Counts in units.
+// The search; all counts are in units.
 class Search {
  public:
   Search(const Config& config, const Growth& growth)
@@ -157,7 +160,7 @@ class Search {
   int64_t smallest() const { return smallest_; }
   int64_t most() const { return most_; }
 
-  // 0 where even the smallest does not fit. `sure`: fits by itself.
+  // Returns 0 if even the smallest does not fit. `sure` is known to fit.
   int64_t largest(int64_t sure) {
     int64_t low = 0, high = most_ + 1;
     const auto probe = [&](int64_t units) { (fits(units) ? low : high) = units; };
@@ -175,7 +178,8 @@ class Search {
     return low < smallest_ ? 0 : low;
   }
 
-  // A shorter length may need more than the longest, and the run reserves for all: from what the longest allows, down.
+  // A shorter length may need more memory than the longest, and the run reserves for all. So this goes down
+  // from the size that fits for the longest.
   int64_t at_all_lengths(int64_t units) const {
     while (units >= smallest_ && !reserves_enough(units)) --units;
     return units < smallest_ ? 0 : units;
@@ -206,12 +210,11 @@ class Search {
     }
   }
 
-  // A run may be too small for a setting of activation checkpointing, the given one too: less than that is not asked
-  // for. What has no effect in a few more layers has none at all.
+  // A run may be too small for an activation checkpointing setting to have an effect, even the given run;
+  // such sizes are not answers. A setting without effect in a few more layers never has one.
   bool fits(int64_t units) {
     const Config changed = with(units);
-    if (units < given_ && (!validate(changed).empty() || has_one_length(changed)))
-      return is_too_small(units);
+    if (units < given_ && (!validate(changed).empty() || has_one_length(changed))) return is_too_small(units);
     const TrainingProgram training = PlannedRank(changed, 0, 0).plan(changed);
     if (const std::optional<Error>& refusal = training.checkpointed.refusal) {
       if (refusal->code() == ExitCode::kDeviceMemory) return false;
@@ -231,13 +234,13 @@ class Search {
     return true;
   }
 
-  // Bytes of one unit more, by the last two that were planned.
+  // Bytes for one more unit, from the last two plans.
   double slope() const {
     if (before_last_.units == 0 || before_last_.units == last_.units) return 0;
     return (last_.bytes - before_last_.bytes) / (last_.units - before_last_.units);
   }
 
-  // Where nothing chooses among plans, memory is nearly a straight line.
+  // Without a choice among plans memory is almost linear in the size.
   int64_t straight(int64_t low, int64_t high) const {
     const double room = static_cast<double>(budget_of(config_)) - last_.bytes;
     return static_cast<int64_t>(std::clamp(last_.units + room / slope(), static_cast<double>(low + 1),
@@ -253,7 +256,7 @@ class Search {
   int64_t unit_, given_, most_;
   const Growth& growth_;
   int64_t smallest_ = 1;
-  int64_t effective_ = 0;  // the smallest tried in which every setting has an effect; 0: none yet
+  int64_t effective_ = 0;  // the smallest size in which every setting has an effect; 0: none yet
   Point last_, before_last_;
 };
 

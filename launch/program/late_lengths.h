@@ -1,5 +1,5 @@
-// What a run reserves for lengths that it has not met yet. All of them are planned before it starts, without kernels, so
-// that none is refused when it comes.
+// Computes the memory to reserve for lengths that a run has not met yet. All lengths are planned without
+// kernels before the run starts, so that no length is refused later.
 #pragma once
 
 #include <vector>
@@ -8,17 +8,18 @@
 
 namespace recollect {
 
-// The ledger of the program with the largest arena, with as much host memory and disk as any wants.
+// The ledger of the program with the largest arena, with the largest host memory and disk of all ledgers.
 MemoryLedger neediest_of(const std::vector<MemoryLedger>& ledgers);
-// The same, but for each phase's peak, which is that of the program with most memory in it.
+// The same, but each phase has the peak of the program that needs the most memory in this phase.
 MemoryLedger most_of(const std::vector<MemoryLedger>& ledgers);
 
-// Of `shapes`, the first of which is `longest`'s, whose layout is `layout`: the others with its decisions, as far as
-// they are not larger. Throws the refusal of one that has no plan within activation_checkpointing.memory_budget.
+// Plans all `shapes`. The first belongs to `longest`, whose layout is `layout`; the others use its decisions
+// if they are not larger. Throws the refusal of a shape without a plan within
+// activation_checkpointing.memory_budget.
 MemoryLedger plan_lengths(const Config& config, const Mesh& mesh, const std::vector<BatchShape>& shapes,
                           const TrainingProgram& longest, const Layout& layout);
 
-// What the program of a shape takes over from that of another.
+// What the program for `shape` reuses from the program for `first`.
 TakenOver taken_over_from(const BatchShape& first, const TrainingProgram& made, const Layout& layout,
                           const MemoryLedger& reserved, const BatchShape& shape);
 

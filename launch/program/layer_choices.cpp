@@ -12,7 +12,7 @@ constexpr std::size_t kMostLines = 6;
 
 using Counts = std::map<std::string, int64_t>;
 
-// "0-7, 9" of ascending numbers.
+// Formats ascending numbers as "0-7, 9".
 std::string runs_text(const std::vector<int>& numbers) {
   std::string text;
   for (std::size_t i = 0; i < numbers.size();) {

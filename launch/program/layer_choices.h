@@ -1,4 +1,4 @@
-// What a plan does with the activations that backward needs, counted layer by layer.
+// Counts for each layer what a plan does with the activations that backward needs.
 #pragma once
 
 #include <map>
@@ -11,13 +11,13 @@
 
 namespace recollect {
 
-// Layers that are treated alike.
+// A group of layers with the same treatment.
 struct LayerChoices {
   std::string layers;                     // "0-7, 9"
-  std::map<std::string, int64_t> values;  // how many of each layer, by the word of a plan file
+  std::map<std::string, int64_t> values;  // values per layer, by the word in a plan file
 };
 
-// In the order of the layers that come first; empty where a named mode says it all.
+// Ordered by the first layer of each group; empty for a named mode, whose name is enough.
 std::vector<LayerChoices> choices_by_layer(const Config& config, const Plan& plan, const Graph& graph);
 
 // {"layers 0-7, 9", "3 values on the device, 9 recomputed"}; a few lines.

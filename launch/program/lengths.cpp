@@ -10,7 +10,8 @@
 
 namespace recollect {
 
-// Every chunk of logits reads and writes the head's whole gradient, which a GPU notices: larger ones there.
+// Every chunk of logits reads and writes the whole gradient of the head. This costs time on a GPU, so that
+// chunks are larger there.
 BatchShape batch_shape(const Config& config) {
   const bool gpu = config.device.backend == BackendKind::kCuda;
   return {.samples = config.training.micro_batch_size * task_settings(config).choices,
@@ -31,7 +32,7 @@ std::vector<BatchShape> all_batch_shapes(const Config& config) {
 
 namespace {
 
-// Nothing but a whole number above 0, with spaces around it.
+// Parses a positive whole number with optional spaces around it.
 int64_t whole_number(std::string_view text, const std::string& all) {
   const auto begin = text.find_first_not_of(' '), end = text.find_last_not_of(' ');
   int64_t number = 0;

@@ -1,4 +1,5 @@
-// The shapes of micro-batches that a run may meet: so many sequences, padded to lengths that data.padding says.
+// The micro-batch shapes that a run may meet: the number of sequences, and the lengths to which data.padding
+// pads them.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +12,16 @@
 
 namespace recollect {
 
-// Of the longest micro-batches.
+// The shape of the longest micro-batches.
 BatchShape batch_shape(const Config& config);
 
-// All of them, the longest first.
+// All shapes, the longest first.
 std::vector<BatchShape> all_batch_shapes(const Config& config);
 
-// Micro-batches of an epoch, by the length to which they are padded.
+// The number of micro-batches in an epoch, by the length to which they are padded.
 using LengthCounts = std::map<int64_t, int64_t>;
-// "64:120, 128:40": 120 micro-batches of which the longest sequence has up to 64 tokens. Error kConfiguration for any other
-// text, and for lengths beyond data.sequence_length.
+// Parses "64:120, 128:40": 120 micro-batches with a longest sequence of up to 64 tokens, and so on. Throws
+// kConfiguration for any other text, and for lengths above data.sequence_length.
 LengthCounts read_length_counts(const std::string& text, const Config& config);
 
 }  // namespace recollect

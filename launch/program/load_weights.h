@@ -1,4 +1,5 @@
-// What a model begins with: the weights of model.pretrained, or drawn ones, and the adapters of lora.path or new ones.
+// Loads the initial weights of a model: those of model.pretrained or random ones, and the adapters of
+// lora.path or new ones.
 #pragma once
 
 #include <string>
@@ -10,8 +11,9 @@
 
 namespace recollect {
 
-// Returns the parameters that no file has, which were drawn; new adapters do not count. Error kInput where a file does not
-// fit, or where what was drawn is frozen: nobody who has model.pretrained and the adapters would have it.
+// Returns the parameters that were initialised at random because no file has them, except new adapters.
+// Throws kInput if a file does not fit. Also throws if a random parameter is frozen, because model.pretrained
+// and the saved adapters would not contain it.
 std::vector<std::string> load_weights(const Config& config, const Model& model, const Weights& weights);
 
 // Of a run that goes on from a snapshot, which lacks them: frozen weights that are stored in fewer bits, as they were.

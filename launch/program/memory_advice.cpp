@@ -15,7 +15,7 @@ namespace {
 
 using Advice = std::vector<std::string>;
 
-// From one rank on, what data ranks divide by this stage.
+// Advises to use this stage of ZeRO, also if there is only one data rank so far.
 void divide(const Config& config, int64_t stage, Advice& advice) {
   if (config.parallelism.zero_stage < stage)
     advice.push_back(

@@ -1,5 +1,5 @@
-// What a run that does not fit in memory can do about it: by what takes most of it, and by what its configuration does not
-// do yet.
+// Advice for a run that does not fit in memory, from the category that takes the most and from the settings
+// that it does not use yet.
 #pragma once
 
 #include <cstdint>
@@ -16,17 +16,17 @@ struct LargestCategory {
   Category category = Category::kActivation;
   uint64_t bytes = 0;
 };
-// At the highest moment of a step.
+// At the peak of a step.
 LargestCategory largest_category(const MemoryLedger& memory);
 
 // "and most of it is optimizer, 123 bytes"
 std::string most_of_it(const MemoryLedger& memory);
 
-// Keys to write, those that help most first.
+// The keys to set, the most helpful first.
 std::string memory_advice(const Config& config, const MemoryLedger& memory);
 
-// Of a run, `ranks` of which are on this machine and take `needed` bytes of its memory together, arenas and more: nothing
-// where it has that much, or does not say. kDeviceMemory.
+// An Error kDeviceMemory if the machine has less memory than `needed`, the total of `ranks` ranks with their
+// arenas; empty if it has enough, or if its size is unknown.
 std::optional<Error> machine_is_too_small(const Config& config, const MemoryLedger& memory, uint64_t needed,
                                           int ranks, std::optional<uint64_t> machine);
 

@@ -35,7 +35,7 @@ std::shared_ptr<const OpRegistry> all_ops() {
   return registry;
 }
 
-// A rule whose states have 8 bits an element, and a model of which no state has.
+// Refuses an 8-bit rule for a model that would have no 8-bit state.
 void check_eight_bit(const Config& config, const Model& model) {
   const std::string& rule = config.optimizer.name;
   constexpr std::string_view kEnd = "8bit";
@@ -52,7 +52,7 @@ void check_eight_bit(const Config& config, const Model& model) {
       fmt::format("write {}", rule.substr(0, rule.size() - kEnd.size())));
 }
 
-// Adapters beside the products that GELU would be part of.
+// Refuses device.gelu_in_products if it would have no effect, for example with adapters.
 void check_gelu(const Config& config, const Graph& graph) {
   if (!config.device.gelu_in_products ||
       std::any_of(graph.ops().begin(), graph.ops().end(),
@@ -66,7 +66,8 @@ void check_gelu(const Config& config, const Graph& graph) {
               "leave it out, or take other modules as lora.targets");
 }
 
-// Codes of weights that are kept last until the optimizer changes the weight, and so for ever where it is frozen.
+// Stored FP8 codes of a weight stay valid until the optimizer changes the weight; those of frozen weights
+// always stay valid.
 void make_once(Graph& graph, const std::vector<Parameter>& parameters) {
   std::set<ValueId> frozen;
   for (const Parameter& p : parameters)

@@ -1,4 +1,5 @@
-// What every way to checkpoint a model starts from: its forward graph, and behind it the graph of its gradients.
+// Builds the graph of a model: forward, followed by its gradients. All activation checkpointing starts from
+// it.
 #pragma once
 
 #include <memory>
@@ -14,19 +15,19 @@
 namespace recollect {
 
 struct ModelGraph {
-  std::shared_ptr<const OpRegistry> registry;  // the graph's ops point into it
+  std::shared_ptr<const OpRegistry> registry;  // the graph's ops refer to it
   Model model;
   Graph graph;
-  std::optional<SavedActivations> saved = {};  // of a differentiated graph: what there is to plan for
-  int64_t samples = 1;                         // of a micro-batch, or of half of it (overlap_halves)
-  int64_t pieces = 0;                          // as overlap_collectives takes them
-  AttentionMemory attention = {};              // as the graph's ops have it
+  std::optional<SavedActivations> saved = {};  // set for a differentiated graph
+  int64_t samples = 1;                         // in a micro-batch, or in half of one (overlap_halves)
+  int64_t pieces = 0;                          // the number of chunks for overlap_collectives
+  AttentionMemory attention = {};              // the choice in the graph's ops
 };
 
-// Forward alone.
+// Builds only forward.
 ModelGraph build_model(const Config& config, const Mesh& mesh, const BatchShape& shape);
 
-// Forward and backward: every parameter knows its gradient, and how it is treated. Those that are frozen have none.
+// Adds backward. Every parameter then has its gradient and its optimizer group; frozen ones have no gradient.
 ModelGraph differentiate_model(ModelGraph forward, const Config& config);
 
 }  // namespace recollect

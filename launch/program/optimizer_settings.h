@@ -1,4 +1,4 @@
-// What update rules read of a configuration.
+// The settings of a configuration that update rules use.
 #pragma once
 
 #include "launch/config/config.h"

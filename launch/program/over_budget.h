@@ -1,4 +1,5 @@
-// Why a run is over memory_budget: what its plan takes, most of what that is, and what to do. All are errors kDeviceMemory.
+// Errors for a run over memory_budget: the memory of its plan, the largest category, and what to do. All are
+// kDeviceMemory.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +13,15 @@
 
 namespace recollect {
 
-// Mode auto. `smallest`: device bytes of the least of its candidates.
+// For mode auto. `smallest` is the device memory of the smallest candidate.
 Error no_plan_fits(uint64_t budget, uint64_t smallest, const Config& config, const MemoryLedger& memory);
 
-// A plan that follows from no budget, or from that of longer sequences.
+// For a plan that does not depend on a budget, or was made for longer sequences.
 Error plan_exceeds(uint64_t budget, const Config& config, const MemoryLedger& memory);
 
-// Greedy as mode dtr is, it may find a plan in one budget and none in a larger one: what is named is a budget in which it was
-// seen to find one, looked for by halves up to what `none`, the plan of mode none, takes.
+// For mode dtr. It is greedy, and may find a plan for a budget but none for a larger one. So the error names
+// a budget for which it did find a plan. This budget is found by bisection, up to the memory of `none`, the
+// plan of mode none.
 Error dtr_finds_none(uint64_t budget, const Config& config, const MemoryLedger& none,
                      const std::function<std::optional<DtrResult>(uint64_t)>& find,
                      const std::function<MemoryLedger(const Plan&)>& memory_of);

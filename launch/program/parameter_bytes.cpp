@@ -7,7 +7,7 @@ namespace recollect {
 ParameterBytes parameter_bytes(const Model& model, const Graph& graph, int tensor_size) {
   ParameterBytes sum;
   double parameters = 0;
-  const auto bytes_of = [&](ValueId id) {  // nothing of what only a part of the step has
+  const auto bytes_of = [&](ValueId id) {  // 0 for values of only a part of the step
     return id == kNone || !graph.value(id).persistent ? 0.0 : static_cast<double>(graph.value(id).bytes());
   };
   for (const Parameter& parameter : model.parameters) {

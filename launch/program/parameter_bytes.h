@@ -1,6 +1,6 @@
-// What a parameter takes as users of mixed precision count it: its weight, a master copy of it, its gradient and the states of
-// the optimizer. Bytes for each parameter of the part of the model that a tensor rank holds, so that what data ranks divide
-// (ZeRO) counts by its share; in whatever memory it lies.
+// The bytes per parameter as usual for mixed precision: weight, master copy, gradient and optimizer states.
+// The count is per parameter of a tensor rank's shard of the model, so that state sharded over data ranks
+// (ZeRO) counts by its share. All kinds of memory count.
 #pragma once
 
 #include <string>
@@ -11,11 +11,11 @@ namespace recollect {
 
 struct ParameterBytes {
   double weights = 0, masters = 0, gradients = 0,
-         states = 0;  // masters: of those that are no weights themselves
+         states = 0;  // masters: only separate copies
   double total() const { return weights + masters + gradients + states; }
 };
 
 ParameterBytes parameter_bytes(const Model& model, const Graph& graph, int tensor_size);
-std::string parameter_bytes_text(const ParameterBytes& bytes);  // a line: "weights 2 + masters 4, ..."
+std::string parameter_bytes_text(const ParameterBytes& bytes);  // one line: "weights 2 + masters 4, ..."
 
 }  // namespace recollect

@@ -12,7 +12,7 @@ namespace {
 
 using NamedLedger = std::pair<const char*, const MemoryLedger*>;
 
-// "parameters 1.20, gradients 1.20", what there is of a row.
+// "parameters 1.20, gradients 1.20": the cells of a row that are not zero.
 std::string parts_text(const MemoryLedger::Row& row, const ByteUnit& unit) {
   std::string text;
   for (int c = 0; c < kCategoryCount; ++c)
@@ -21,7 +21,7 @@ std::string parts_text(const MemoryLedger::Row& row, const ByteUnit& unit) {
   return text;
 }
 
-// Below the phases: what is held before them, and what is reserved in all.
+// The lines below the phases: the memory before the first step, and the reserved memory.
 std::string arenas_text(const std::vector<NamedLedger>& ledgers, const ByteUnit& unit) {
   std::string text;
   for (const auto& [which, ledger] : ledgers) {

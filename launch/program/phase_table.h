@@ -1,5 +1,5 @@
-// One rank's memory by category and phase, as a table for the terminal. In GiB where something reaches 1 GiB,
-// otherwise in MiB, with two decimals; bytes are in the JSON. Each column sums to the arena.
+// The memory of one rank by category and phase as a table for the terminal, in GiB if a number reaches 1 GiB,
+// otherwise in MiB, with two decimals. The JSON has bytes. Each column sums to the arena.
 #pragma once
 
 #include <string>
@@ -9,11 +9,10 @@
 
 namespace recollect {
 
-// Categories by phase, as they stand at the peak of each phase; where something was measured, beside what was
-// predicted.
+// The categories at the peak of each phase; measured numbers, if any, are beside the predicted ones.
 std::string phase_table(const std::string& title, const MemoryLedger& predicted,
                         const MemoryLedger* measured = nullptr);
-// A line of such a table: a name, then a cell each.
+// A line of such a table: a name, then one text for each cell.
 std::string table_row(const std::string& name, const std::vector<std::string>& cells);
 
 }  // namespace recollect

@@ -15,8 +15,8 @@ namespace recollect {
 
 namespace {
 
-// On a CPU a thread moves the bytes: without a core of its own it takes one from the product beside it. Where the
-// device's file knows the cores it is believed, for whatever node it describes.
+// On a CPU a thread moves the bytes. Without a core of its own it takes one from the overlapped product. If
+// the device model states the cores, they count, not those of this node.
 bool has_core_for_collectives(const Config& config, const DeviceModel& device) {
   if (config.device.backend == BackendKind::kCuda) return true;
   return device.cores > 0 ? device.spare_cores >= 1 : config.device.spare_cores;

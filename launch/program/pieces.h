@@ -1,6 +1,6 @@
-// Into how many pieces the products beside which tensor ranks talk are cut: as the configuration says, or as the simulator
-// and the cores of the node have it. Never by what the run has measured: pieces stay those with which it began, and all
-// ranks have the same.
+// Chooses the number of chunks into which matrix products are cut to overlap with the collectives of tensor
+// ranks. The configuration sets it, or else the simulator and the cores of the node decide. Measurements of
+// the run never change it, so that it is constant and equal on all ranks.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,15 @@
 
 namespace recollect {
 
-// Of a differentiated graph of several tensor ranks. `device`: as the configuration describes it.
+// For a differentiated graph with several tensor ranks. `device` is the one that the configuration describes.
 void decide_pieces(const Config& config, const DeviceModel& device, ModelGraph& built);
 
-// The graph, of half the samples of a micro-batch, becomes that of both halves, and the program's model that of the whole.
-// Nothing changes where the halves do not take turns.
+// With overlap_halves the graph has half of the samples of a micro-batch. This extends it to both halves, and
+// the program's model to the whole micro-batch. Otherwise it changes nothing.
 void add_second_half(const Config& config, int64_t samples, TrainingProgram& training, Graph& graph);
 
-// The program has that many pieces: of a longer batch, or of this one. Says so where there are any.
+// Records the number of chunks in the program, decided for this or a longer batch, and adds a remark if there
+// are any.
 void note_pieces(const Config& config, int64_t pieces, TrainingProgram& training);
 
 }  // namespace recollect

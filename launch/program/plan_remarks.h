@@ -1,4 +1,4 @@
-// What is said of a plan that was searched for, and of keys without effect.
+// Remarks on a plan that was searched, and on keys without effect.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,13 @@
 
 namespace recollect {
 
-// Mode auto: what the plan saves, how much of the budget it leaves, and how far from optimal it can be. `carried_out`: as it
-// stands in the program.
+// For mode auto: what the plan saves, the unused part of the budget, and the largest distance from the
+// optimum. `carried_out` is the plan in the program.
 Remark remark_on_choice(const Config& config, const ChosenPlan& chosen, const Plan& carried_out,
                         uint64_t budget);
 
-// On keys without effect. An evaluation alone leaves many of a training's keys so: that is one remark.
+// Remarks on keys without effect. A run that only evaluates does not use many keys of a training; this gives
+// one remark.
 std::vector<Remark> remarks_on_unreached(const Config& config);
 
 }  // namespace recollect

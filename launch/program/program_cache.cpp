@@ -32,7 +32,7 @@ ProgramCache::ProgramCache(const Config& config, const Mesh& mesh, const Backend
   const std::size_t count = config_.training.compile == CompileTime::kLazy ? 1 : shapes.size();
   std::vector<ReadyProgram> planned;
   planned.reserve(count);
-  fail_together(mesh_.world(), [&] {  // a budget that is too small, above all
+  fail_together(mesh_.world(), [&] {  // mostly a budget that is too small
     planned.push_back(make(first_, {}));
     const TrainingProgram& longest = planned.front().training;
     const Layout& layout = longest.program.layout;
@@ -67,7 +67,8 @@ ReadyProgram ProgramCache::make(const BatchShape& shape, const TakenOver& taken_
   return ready;
 }
 
-// They meet a shape together, and their collectives must be the same. Data ranks may have other lengths.
+// Tensor ranks meet a shape together, and their collectives must be the same. Data ranks may have other
+// lengths.
 void ProgramCache::check_tensor_ranks_agree(const Checkpointed& checkpointed) const {
   if (mesh_.tensor_size() > 1)
     check_plans_agree(checkpointed.plan, checkpointed.moves, mesh_.host_communicator(kTensorAxis),
@@ -78,7 +79,7 @@ void ProgramCache::check_limits_of(const Program& first) {
   Communicator& world = mesh_.world();
   const Device& device = backend_.device();
   std::string table = phase_table("predicted", needs_);
-  table.pop_back();  // a message ends without a line's end
+  table.pop_back();  // without the final line feed
   const std::optional<DeviceShare> of_device = share_of(device, needs_.arena_bytes(), world);
   const bool beside_host = device.memory().has_value();
   const uint64_t on_host = needs_.host_bytes + save_buffer_bytes(config_) + snapshot_buffer_ +
@@ -93,7 +94,7 @@ void ProgramCache::check_limits_of(const Program& first) {
             machine_is_too_small(config_, needs_, of_machine->needed, of_machine->ranks, of_machine->free))
       throw *error;
   });
-  if (!beside_host)  // all have planned, and none goes on before all have looked
+  if (!beside_host)  // after all have planned; waits until all have measured
     resident_ = predict_resident(
         resident_needs(config_, needs_) + snapshot_buffer_ + program_needs(config_, first, shapes_.size()),
         world);
@@ -119,7 +120,7 @@ ReadyProgram& ProgramCache::at(const BatchShape& shape) {
   ReadyProgram planned =
       make(shape, taken_over_from(first_, first.training, first.executor->program().layout, needs_, shape));
   check_tensor_ranks_agree(planned.training.checkpointed);
-  memory_->check_fits(planned.training.program);  // before the ranks choose together
+  memory_->check_fits(planned.training.program);  // before the collective choice
   ReadyProgram* ready = nullptr;
   backend_.choose_alike(mesh_.world(), [&] { ready = &add(shape, std::move(planned)); });
   share_memory(*ready);
@@ -167,7 +168,7 @@ Replanned ProgramCache::replan() {
   for (auto& [shape, ready] : programs_)
     if (result.changed || shape != first_) retired_.push_back(std::move(ready));
   std::erase_if(programs_, [&](const auto& one) { return one.first != first_; });
-  first.micro_batches = 0;  // what reports say of lengths begins anew
+  first.micro_batches = 0;  // the numbers by length start anew
   first.seconds = 0;
   if (!result.changed) return result;
   result.seconds_now = seconds(again->training.program);
@@ -191,7 +192,7 @@ std::optional<MemorySoFar> ProgramCache::memory_so_far() const {
   for (const ReadyProgram& ready : retired_) executors.push_back(ready.executor.get());
   std::erase_if(executors, [](const Executor* executor) { return !executor->has_run(); });
   if (executors.empty()) return {};
-  NameSet held;  // what persists stays while another program runs
+  NameSet held;  // persistent values stay while another program runs
   if (executors.size() > 1)
     for (const Executor* executor : executors) executor->add_held(held);
   std::vector<MemoryLedger> predicted, measured;

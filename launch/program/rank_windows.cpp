@@ -13,14 +13,14 @@ namespace recollect {
 namespace {
 
 struct Collective {
-  const char *begins, *called;  // kinds of ops
+  const char *begins, *called;  // prefix of op kinds, and their name
 };
 
 constexpr std::array kCollectives = {
     Collective{"all_reduce", "all-reduces"}, Collective{"reduce_scatter", "reduce-scatters"},
     Collective{"all_gather", "all-gathers"}, Collective{"gather_", "all-gathers"}};
 
-// Of an axis and its streams, "all-reduces, reduce-scatters and all-gathers"; empty where the program has none.
+// "all-reduces, reduce-scatters and all-gathers" on an axis and its streams; empty if the program has none.
 std::string collectives_of(const Graph& graph, std::string_view axis, const std::vector<StreamId>& streams) {
   std::set<std::string_view> there;
   for (const Op& op : graph.ops()) {
@@ -39,8 +39,8 @@ std::string collectives_of(const Graph& graph, std::string_view axis, const std:
   return text;
 }
 
-// Of what ranks have at the same places. Where the axis divides values, a rank's part of one is elsewhere in it than the
-// others' parts, and no other rank looks there.
+// A hash of the offsets that must be equal on all ranks. If the axis shards a value, the shards of different
+// ranks may have different offsets in it, because no other rank accesses them.
 uint64_t hash_of_places(const Program& program, bool parts) {
   std::vector<uint64_t> places;
   for (const ValueId v : program.graph.value_ids())

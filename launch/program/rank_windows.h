@@ -1,7 +1,7 @@
-// Windows of a rank's device memory that the other ranks of a group read and write directly (Communicator::share_memory).
-// What a rank reads or writes there lies at the same place in its own memory, so that the layouts of all must be the same:
-// they are, unless kernels want other workspaces, which is looked for. A window is there whatever is checkpointed, since
-// sums have bits of their own in it.
+// Windows on a rank's device memory that the other ranks of a group read and write directly
+// (Communicator::share_memory). A rank accesses them at the same offsets as its own memory, so that all ranks
+// need the same layout. Layouts differ only if kernels need other workspaces; this is checked. Windows do not
+// depend on checkpointing, because sums in windows have other bits.
 #pragma once
 
 #include <string>
@@ -17,21 +17,22 @@ namespace recollect {
 
 class RankWindows {
  public:
-  // `one_length`: of all batches. Of several, data ranks run one at a time each, with layouts that differ. The mesh must
-  // outlive the windows, and so must the arena.
+  // `one_length`: all batches have the same length. With several lengths data ranks run different programs at
+  // a time, whose layouts differ. The mesh and the arena must outlive the windows.
   RankWindows(const Mesh& mesh, bool one_length);
   ~RankWindows();
   RankWindows(const RankWindows&) = delete;
   RankWindows& operator=(const RankWindows&) = delete;
 
-  // Collective, for each program that will run in the arena: windows for what tensor ranks and data ranks have collectives
-  // for, and, if `gathers`, for the partitioned activations that tensor ranks gather. What is to be said of it.
+  // Collective. Call it for each program that will run in the arena. Opens windows for the collectives of
+  // tensor ranks and data ranks and, if `gathers`, for the partitioned activations that tensor ranks gather.
+  // Returns remarks for the user.
   std::vector<Remark> open(const Program& program, const Arena& arena, bool gathers);
 
  private:
   struct Group {
     std::string_view axis;
-    std::vector<StreamId> streams;  // of its collectives
+    std::vector<StreamId> streams;  // streams of its collectives
     bool tried = false, opened = false;
   };
   bool alike(const Group& group, const Program& program) const;
@@ -40,7 +41,7 @@ class RankWindows {
   const Mesh& mesh_;
   const bool one_length_;
   Group tensor_{kTensorAxis, {StreamId::kCompute, StreamId::kCommunication}};
-  Group data_{kDataAxis, {StreamId::kCommunication}};  // but for the sums of single numbers
+  Group data_{kDataAxis, {StreamId::kCommunication}};  // except sums of single numbers
   bool gathers_tried_ = false;
   std::vector<Communicator*> windows_;
 };

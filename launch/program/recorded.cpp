@@ -62,7 +62,7 @@ Conditions conditions_in(const std::string& path) {
   return found;
 }
 
-// In words, what of `then` is not so now.
+// The conditions in `then` that are different now, as text.
 std::vector<std::string> differences(const Conditions& then, const Conditions& now) {
   std::vector<std::string> different;
   for (const auto& [what, is] : now) {
@@ -80,7 +80,7 @@ std::vector<std::string> differences(const Conditions& then, const Conditions& n
   return different;
 }
 
-// Threads of which no rates are known.
+// Remarks on numbers of threads without measured rates.
 std::vector<std::string> other_threads(const DeviceModel& device) {
   const int64_t here = omp_get_max_threads();
   std::vector<int64_t> measured;

@@ -1,6 +1,6 @@
-// What a file says, in a comment that is its first line, of the conditions under which it was written: the
-// code and the instructions that computed then, or the machine that was measured. Whoever starts from it
-// under other ones hears what that changes. A file without the line has nothing to say.
+// The first line of a file is a comment with the conditions under which it was written: the code and the
+// instructions of the program, or the measured machine. A run that uses the file under other conditions
+// prints what changes. Files without this line are accepted.
 #pragma once
 
 #include <string>
@@ -11,12 +11,12 @@
 
 namespace recollect {
 
-// For the head of what a run writes, and of what is measured on this machine.
+// The first line for files of a run, and for measurements of this machine.
 std::string recorded_line(const Config& config);
 std::string measured_line();
 
-// A remark on each file that this run starts from (its configuration, its plan, its device's rates) and that
-// was written under other conditions.
+// A remark for each input file of this run (configuration, plan, device rates) that was written under other
+// conditions.
 std::vector<Remark> recorded_elsewhere(const Config& config);
 
 }  // namespace recollect

@@ -21,10 +21,10 @@ namespace recollect {
 
 namespace {
 
-// Batches read ahead and the one in use; those of evaluations are one micro-batch.
+// The prefetched batches and the one in use. Batches of evaluations are one micro-batch.
 uint64_t loader_bytes(const Config& config) {
   const TaskData task = task_data(config);
-  int64_t words = 0;  // of a sample
+  int64_t words = 0;  // per sample
   for (const Collator::BatchField& field : task.collator->fields())
     words += task.collator->words(field, config.data.sequence_length);
   const auto bytes = [&](int64_t micro_batches, int64_t prefetch) {
@@ -43,7 +43,7 @@ uint64_t resident_bytes() {
 }
 
 void forget_peak_resident() {
-  std::ofstream("/proc/self/clear_refs") << '5';  // says proc(5)
+  std::ofstream("/proc/self/clear_refs") << '5';  // see proc(5)
 }
 
 uint64_t peak_resident_bytes() {
@@ -84,7 +84,7 @@ uint64_t program_needs(const Config& config, const Program& longest, std::size_t
   const bool lazy = training.compile == CompileTime::kLazy;
   const int64_t replan = std::min(config.activation_checkpointing.replan_after, training.max_steps);
   const uint64_t first = lazy ? met_in(replan > 0 ? replan : training.max_steps) : others;
-  // Those that planning again replaces stay for the reports.
+  // Programs that planning again replaces are kept for the reports.
   const uint64_t again = replan > 0 ? 1 + met_in(training.max_steps - replan) : 0;
   return ((lazy ? first : 0) + again) * host_bytes_of(longest) +
          (1 + first + again) * executor_host_bytes(longest);
@@ -93,9 +93,9 @@ uint64_t program_needs(const Config& config, const Program& longest, std::size_t
 ResidentMemory predict_resident(uint64_t needed, Communicator& world) {
   const std::string process = host_name() + ":" + std::to_string(getpid());
   const MemoryGroup group{std::hash<std::string>()(process), std::numeric_limits<uint64_t>::max()};
-  const std::optional<DeviceShare> share = share_of_group(group, needed, world);  // all have planned now
+  const std::optional<DeviceShare> share = share_of_group(group, needed, world);  // all have planned
   const uint64_t at_start = resident_bytes(), code = unread_code_bytes();
-  world.barrier();  // none reserves before all have looked
+  world.barrier();  // no rank reserves before all have measured
   if (at_start == 0) return {};
   return {.at_start = at_start, .predicted = at_start + code + share->needed};
 }

@@ -10,7 +10,7 @@ namespace recollect {
 
 namespace {
 
-// Bytes by rank of the world, from the first one asked for on; none where no snapshot is saved.
+// Bytes by rank of the world, from `first_rank` on; empty if no snapshot is saved.
 std::vector<uint64_t> buffers(const Config& config, const Model& model, const Graph& graph, const Mesh& mesh,
                               int first_rank, int ranks) {
   if (!config.saves_snapshots() || config.training.max_steps == 0) return {};

@@ -1,4 +1,4 @@
-// Host memory beside the arenas in which a rank's part of a snapshot waits for the thread that writes it.
+// Host memory outside of the arenas that holds a rank's part of a snapshot until a thread has written it.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@
 
 namespace recollect {
 
-// Bytes that ranks of the world reserve, `ranks` of them from `first_rank` on: each about as much, but not the same. 0
-// where no snapshot is saved.
+// The bytes that `ranks` ranks of the world reserve together, from `first_rank` on. Ranks reserve similar,
+// but not equal amounts. 0 if no snapshot is saved.
 uint64_t snapshot_buffer_bytes(const Config& config, const Model& model, const Graph& graph, const Mesh& mesh,
                                int first_rank, int ranks = 1);
-// Of the rank of the world that reserves most.
+// The bytes of the rank that reserves the most.
 uint64_t most_snapshot_buffer_bytes(const Config& config, const Model& model, const Graph& graph,
                                     const Mesh& mesh);
 

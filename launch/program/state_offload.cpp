@@ -22,7 +22,7 @@ double copying_seconds(uint64_t to_device, uint64_t to_host, const DeviceModel& 
                   seconds(MemorySpace::kDevice, MemorySpace::kHost, to_host));
 }
 
-// The longest of what goes on beside each other. What updates on the device take is left out: copies hide it.
+// The longest of the overlapped parts. Updates on the device are not counted, because copies hide them.
 std::string times_of_host(const Graph& graph, const OffloadReport& o, const DeviceModel& device) {
   double updates = 0;
   for (const Op& op : graph.ops())

@@ -1,4 +1,4 @@
-// Optimizer states that are kept elsewhere (optimizer.offload), as a run has them.
+// The files and the remarks of offloaded optimizer states (optimizer.offload).
 #pragma once
 
 #include <memory>
@@ -7,12 +7,12 @@
 
 namespace recollect {
 
-// The file of a rank's states, or that of the program which the run has already; null where none is on the disk. Not open
-// yet.
+// The file of a rank's states, or that of an earlier program of the run; null if no state is on the disk. It
+// is not open yet.
 std::shared_ptr<DiskStore> state_store(const Config& config, const TakenOver& taken_over);
 
-// Says what is kept elsewhere, where the optimizer is part of `graph`; and where the host updates it, how long that takes by the
-// device model, beside the other way.
+// Adds a remark on the offloaded states if the optimizer is part of `graph`. If the host updates them, it
+// compares the times of both ways by the device model.
 void remark_on_offload(const Config& config, const Graph& graph, TrainingProgram& training);
 
 }  // namespace recollect

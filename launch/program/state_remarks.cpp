@@ -19,7 +19,7 @@ bool has_blocks(const Parameter& p) {
                      [](const Parameter::State& state) { return state.of == StateOf::kBlocks; });
 }
 
-// Of this rank's states in 32 bits, less what those of one byte and the sizes of their blocks take.
+// The bytes that this rank's 8-bit states save: their size in 32 bits minus their size with block scales.
 uint64_t spared_bytes(const Graph& graph, const Parameter& p) {
   uint64_t wide = 0, held = 0;
   for (const Parameter::State& state : p.states) {

@@ -1,18 +1,19 @@
-// What the reports say of parameters that take fewer bytes than they would, those that are not trained and those whose states
-// or master copies are small; and of those that take more.
+// Remarks on parameters that take fewer bytes than usual (frozen ones, small states, no master copies), and
+// on those that take more.
 #pragma once
 
 #include "launch/program/training_program.h"
 
 namespace recollect {
 
-// Of a model of which optimizer.groups or adapters freeze a part, as all ranks together hold it.
+// For a model with parameters that optimizer.groups or adapters freeze; counts the whole model over all
+// ranks.
 void remark_on_frozen(TrainingProgram& training);
 
-// Of a program whose optimizer is in `graph`.
+// For a program whose optimizer is in `graph`.
 void remark_on_states(const Config& config, const Graph& graph, TrainingProgram& training);
 
-// Of weights whose codes a step's micro-batches share, or all steps.
+// For weights with FP8 codes that the micro-batches of a step, or all steps, share.
 void remark_on_weight_codes(const Config& config, const Graph& graph, TrainingProgram& training);
 
 }  // namespace recollect

@@ -39,8 +39,8 @@ Masking masking(const Config& config, int64_t vocabulary) {
   return masking;
 }
 
-// Codes of weights are kept for the other micro-batches of a step, and of frozen weights for all steps. Whole weights that
-// data ranks hold parts of are not there for that long.
+// FP8 codes of weights are kept for all micro-batches of a step, and those of frozen weights for all steps.
+// With ZeRO stage 3 whole weights do not stay in memory for that long.
 Fp8Settings fp8_settings(const Config& config) {
   const Config::Training& t = config.training;
   const bool keeps = t.fp8 && t.fp8_weight_cache && t.max_steps > 0 && config.parallelism.zero_stage < 3;

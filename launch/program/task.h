@@ -1,4 +1,4 @@
-// What the configuration's task is to the model, to the data and to the mesh.
+// The settings of the configuration's task for the model, the data and the mesh.
 #pragma once
 
 #include "engine/data/tasks.h"
@@ -10,10 +10,10 @@ namespace recollect {
 
 TaskSettings task_settings(const Config& config);
 
-// Of samples and batches. Error kConfiguration for special tokens outside the vocabulary.
+// How samples and batches are made. Throws kConfiguration for special tokens outside of the vocabulary.
 TaskData task_data(const Config& config);
 
-// The ranks as an array, of a configuration whose world is resolved.
+// The axes of the mesh, for a configuration whose world is resolved.
 std::vector<MeshAxis> mesh_axes(const Config& config);
 
 }  // namespace recollect

@@ -1,11 +1,11 @@
-// What a device's model says of products in fp32 where device.tf32 has them rounded to TF32.
+// The rates of fp32 products in a device model if device.tf32 rounds them to TF32.
 #pragma once
 
 #include "checkpointing/device_model.h"
 
 namespace recollect {
 
-// The rates that were measured in TF32 in place of those in fp32; where there are none, half the rate of bf16.
+// Replaces the fp32 rates by those measured in TF32, or by half the rate of bf16 if there are none.
 DeviceModel with_tf32(DeviceModel device);
 
 }  // namespace recollect

@@ -53,7 +53,7 @@ std::unique_ptr<VocabularyReduction> vocabulary_of(const Mesh& mesh) {
       mesh.communicator(kTensorAxis, StreamId::kCompute));
 }
 
-// Of the processor whose memory a device's states may be kept in.
+// The kernels of the host's processor, which updates offloaded states.
 std::shared_ptr<const KernelTable> kernels_of_host() {
   auto table = std::make_shared<KernelTable>();
   cpu_level().register_kernels(*table, nullptr);
@@ -74,8 +74,8 @@ KernelTable all_kernels(const RegisterKernels& of_backend, const Mesh& mesh, Voc
   return table;
 }
 
-// Of the configuration and the device's file alone: all ranks are taken to share one node, as estimates take
-// them to, so that every rank decides the same wherever it runs.
+// Depends only on the configuration and the device's file. All ranks are assumed to share one node, as in
+// estimates, so that every rank decides the same on any node.
 DeviceModel described_device(const Config& config) {
   const Config::Parallelism& p = config.parallelism;
   DeviceModel device = share_of_rank(read_device_model(config.device.model), config.device.threads,
@@ -88,19 +88,19 @@ DeviceModel rank_device(const Config& config) {
   return config.device.measured ? *config.device.measured : described_device(config);
 }
 
-// What a program is made for: to run, kernels and all, or to predict with.
+// How to compile a program: with kernels to run it, or without them to predict.
 struct Target {
   Program (*compile)(Graph, const KernelTable&, const Layout*);
   RegisterKernels kernels;
   TakenOver taken_over = {};
-  const Plan* plan = nullptr;  // by the planner
+  const Plan* plan = nullptr;  // from the planner
 };
 
 Target to_predict_with(const Config& config, const TakenOver& taken_over = {}) {
   return {compile_without_kernels, kernels_of(config.device.backend, config.device.isa), taken_over, nullptr};
 }
 
-// All that follows from a model's graph. Where a switch has no effect the program stays empty.
+// All stages after the model's graph. If a switch has no effect, the program stays empty.
 TrainingProgram complete(const Config& config, const Mesh& mesh, const ModelGraph& built,
                          const Target& target, bool least) {
   TrainingProgram training;
@@ -156,7 +156,7 @@ TrainingProgram complete(const Config& config, const Mesh& mesh, const ModelGrap
   return training;
 }
 
-// Speed is no reason to be over the limit.
+// If the fastest choices exceed the limit, takes those with the least memory.
 TrainingProgram complete_within(uint64_t limit, const Config& config, const Mesh& mesh,
                                 const ModelGraph& built, const Target& target) {
   TrainingProgram training = complete(config, mesh, built, target, false);
@@ -170,7 +170,7 @@ TrainingProgram complete_within(uint64_t limit, const Config& config, const Mesh
   return complete(config, mesh, built, target, true);
 }
 
-// What a rank may take of its device.
+// The bytes that a rank may use on its device.
 uint64_t device_budget(const Config& config) {
   const int64_t limit = config.device.memory_limit, budget = config.activation_checkpointing.memory_budget;
   const int64_t least = limit == 0 || budget == 0 ? std::max(limit, budget) : std::min(limit, budget);
@@ -183,7 +183,7 @@ double predicted_seconds(const TrainingProgram& training, const Config& config) 
       .step_seconds;
 }
 
-// sqrt is a compromise between memory and time; with many layers or small ones it may lose on both sides.
+// A remark if full beats sqrt in memory and time, as it may with many or small layers.
 std::vector<Remark> compare_with_full(const Config& config, const Mesh& mesh, const ModelGraph& built,
                                       const TrainingProgram& training) {
   Config full = config;
@@ -191,7 +191,7 @@ std::vector<Remark> compare_with_full(const Config& config, const Mesh& mesh, co
   full.activation_checkpointing.number_checkpoints = 0;
   const TrainingProgram other =
       complete_within(device_budget(full), full, mesh, built, to_predict_with(full));
-  if (other.checkpointed.refusal) return {};  // a switch that would have no effect there
+  if (other.checkpointed.refusal) return {};  // a switch would have no effect there
   const MemoryLedger &mine = training.program.predicted(), &its = other.program.predicted();
   const double seconds = predicted_seconds(training, config), its_seconds = predicted_seconds(other, config);
   if (its.arena_bytes() >= mine.arena_bytes() || its.host_bytes > mine.host_bytes ||
@@ -219,7 +219,7 @@ bool searches(const Config& config) {
          (c.budget_policy == BudgetPolicy::kDynamic || c.budget_policy == BudgetPolicy::kStatic);
 }
 
-// Each length of sequences has a plan of its own.
+// Whether each sequence length has its own plan.
 bool plans_each_length(const Config& config) {
   return evicts(config) ||
          (searches(config) && config.activation_checkpointing.budget_policy == BudgetPolicy::kDynamic);
@@ -239,7 +239,7 @@ PlanBudgets budgets_of(const Config& config, const TakenOver& taken_over) {
 
 TrainingProgram as_decided(const Config&, const Mesh&, const ModelGraph&, const Target&);
 
-// Programs of plans that might be the answer.
+// Compiles the programs of candidate plans and keeps the best one.
 class Trials {
  public:
   Trials(const Config& config, const Mesh& mesh, const ModelGraph& built, const PlanBudgets& budgets,
@@ -250,7 +250,7 @@ class Trials {
         budgets_(budgets),
         disks_{.disk = taken_over.disk, .state_disk = taken_over.state_disk} {}
 
-  // Nothing where the plan cannot be carried out. Stands until the next one is run.
+  // Null if the plan cannot be executed. The result is valid until the next call.
   const TrainingProgram* run(const Plan& plan, Moves moves = Moves::kChosen) {
     Target target = to_predict_with(config_, disks_);
     target.plan = &plan;
@@ -265,7 +265,7 @@ class Trials {
     return &last_;
   }
   void keep_last(double seconds) { kept_ = std::move(last_), kept_seconds_ = seconds; }
-  // The one that was kept, with the kernels that the target asks for.
+  // The kept program, with the kernels of the target.
   TrainingProgram take_kept(const Target& target) {
     if (target.compile != compile_without_kernels)
       kept_.program = target.compile(std::move(kept_.program.graph),
@@ -274,7 +274,7 @@ class Trials {
                                      nullptr);
     return std::move(kept_);
   }
-  // Of those within the budgets of host and disk.
+  // The smallest memory among the programs within the budgets of host and disk.
   const MemoryLedger& smallest() const { return smallest_; }
 
  private:
@@ -283,7 +283,7 @@ class Trials {
   const ModelGraph& built_;
   const PlanBudgets budgets_;
   const TakenOver disks_;
-  // What was left open of moves is simulated where it may pay: that takes longer. It spares waits at best.
+  // Chooses open offload settings by simulation. Only if it may pay: this is slow.
   void move_as_it_pays(const Target& target) {
     const Simulation step = simulate(last_.program.graph, last_.program.schedule, last_.device, 1);
     const double waits = step.total_exposed_seconds(), least = step.step_seconds - waits;
@@ -314,7 +314,7 @@ bool within(const PlanBudgets& budgets, const MemoryLedger& takes) {
          takes.disk_bytes <= budgets.disk;
 }
 
-// Whether the longest's decisions, where there are such, take less time than the plan that was found.
+// Whether the decisions for the longest sequences, if any, are faster than the plan that was found.
 bool longest_knows_better(const Config& config, const Mesh& mesh, const ModelGraph& built,
                           const TakenOver& taken_over, const PlanBudgets& budgets, const ChosenPlan& found) {
   if (!taken_over.decided) return false;
@@ -324,8 +324,8 @@ bool longest_knows_better(const Config& config, const Mesh& mesh, const ModelGra
   return within(budgets, alike.predicted()) && seconds < found.takes.seconds;
 }
 
-// By trial: the plan that is chosen is the one whose program fits. A shorter sequence for which no better one is found
-// has the plan of the longest.
+// Mode auto: takes a candidate plan whose program fits. If no better plan is found for a shorter sequence, it
+// uses that of the longest.
 TrainingProgram make_planned(const Config& config, const Mesh& mesh, const ModelGraph& built,
                              const Target& target) {
   const PlanBudgets budgets = budgets_of(config, target.taken_over);
@@ -368,7 +368,7 @@ TrainingProgram make_planned(const Config& config, const Mesh& mesh, const Model
   return training;
 }
 
-// What dynamic tensor rematerialization would evict is recomputed; the switches say where the rest waits.
+// Mode dtr: recomputes the values that dynamic tensor rematerialization would evict.
 TrainingProgram make_evicting(const Config& config, const Mesh& mesh, const ModelGraph& built,
                               const Target& target) {
   const CheckpointingSettings& settings = config.activation_checkpointing;
@@ -414,7 +414,7 @@ TrainingProgram make_within_budget(const Config& config, const Mesh& mesh, const
                         : make_planned(config, mesh, built, target);
 }
 
-// With the longest's decisions. Kernels that want more workspace for fewer rows may exceed the budget with them.
+// Uses the longest's decisions. Kernels with more workspace for fewer rows may then exceed the budget.
 TrainingProgram as_decided(const Config& config, const Mesh& mesh, const ModelGraph& built,
                            const Target& target) {
   TrainingProgram training = complete(config, mesh, built, target, false);
@@ -423,7 +423,7 @@ TrainingProgram as_decided(const Config& config, const Mesh& mesh, const ModelGr
   if (plans_each_length(config)) {
     Target undecided = target;
     undecided.taken_over = {.disk = target.taken_over.disk, .state_disk = target.taken_over.state_disk};
-    Config as_reserved = config;  // finds the plan that memory was reserved for, whatever was measured since
+    Config as_reserved = config;  // the plan of the reservation, without later measurements
     as_reserved.device.measured.reset();
     return make_within_budget(as_reserved, mesh, built, undecided);
   }

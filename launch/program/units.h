@@ -1,4 +1,4 @@
-// Bytes as people read them.
+// Formats bytes for people.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ inline constexpr ByteUnit kKiB{"KiB", 1 << 10};
 // For a table whose largest number is `most`.
 constexpr const ByteUnit& unit_for(uint64_t most) { return most >= (uint64_t{1} << 30) ? kGiB : kMiB; }
 
-// "33.46 MiB": in the unit that suits the number.
+// "33.46 MiB", in a unit that suits the number.
 inline std::string bytes_text(uint64_t n) {
   const ByteUnit& unit = n < (1 << 20) ? kKiB : unit_for(n);
   return unit(n) + " " + unit.name;
