@@ -1,6 +1,6 @@
-// activation_checkpointing.replan_after: after so many steps, what ops were measured to take replaces what the device's
-// model says, and the plan is made again where steps were predicted to take a fifth more or less than they did. It is a
-// matter of memory and time: training has the same bits. The world's first rank measures for all.
+// activation_checkpointing.replan_after: after this many steps, measured op times replace those of the device
+// model. If the prediction for steps was wrong by more than a fifth, the plan is made again. This changes
+// memory and time, but no bit of the training. The first rank of the world measures for all.
 #pragma once
 
 #include <map>
@@ -17,19 +17,20 @@ class Adaptation {
  public:
   static constexpr double kTolerance = 0.2;  // of the measured step
 
-  // All must outlive it; `config` is the one that `programs` are made of, and learns what was measured.
+  // All arguments must outlive this object. `config` is the configuration of `programs`; it receives the
+  // measured times.
   Adaptation(Config& config, const Mesh& mesh, ProgramCache& programs);
 
-  // While a step runs: that a micro-batch was run, in order; at its end, how long the step took.
+  // Call ran() after each micro-batch of a step, in order, and end_step() with the time of the step.
   void ran(const ReadyProgram& ready);
   void end_step(double seconds);
 
-  // Whether the step behind this many is the one whose ops are timed, and whether it is time to plan again.
+  // Whether the ops of the next step are timed, and whether to plan again now, after this many steps.
   bool records_after(int64_t steps) const;
   bool is_due_after(int64_t steps) const;
-  // Collective, between two steps. Whether programs were replaced.
+  // Collective, between two steps. Returns whether programs were replaced.
   bool replan();
-  // What was found and done; "" before.
+  // The measurements and the result; "" before.
   const std::string& report() const { return report_; }
 
  private:
@@ -37,14 +38,14 @@ class Adaptation {
     double micro_batch = 0, optimizer = 0;  // seconds
   };
   const Predicted& predicted(const ReadyProgram& ready);
-  // Of this rank: predicted and measured seconds of a step, and what kinds of ops took.
+  // Text on this rank: predicted and measured seconds of a step, and the times of op kinds.
   std::string findings();
 
   Config& config_;
   const Mesh& mesh_;
   ProgramCache& programs_;
   std::map<const ReadyProgram*, Predicted> known_;
-  const ReadyProgram* first_ = nullptr;   // of the step in progress, or of the last one
+  const ReadyProgram* first_ = nullptr;   // program of the current or last step
   double predicted_ = 0, optimizer_ = 0;  // of the step in progress
   StepTimes predictions_, ratios_;        // measured / predicted
   std::string report_;

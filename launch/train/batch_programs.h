@@ -1,6 +1,6 @@
-// Which program runs a micro-batch: one for each length that sequences are padded to. Data ranks, and the micro-batches
-// of a step, may differ in it; ranks of one model agree. What any rank of the world needs and does not have yet, all
-// make together.
+// Selects the program that runs a micro-batch: one for each length to which sequences are padded. Data ranks,
+// and the micro-batches of a step, may have different lengths; the ranks of one replica have the same. If any
+// rank of the world lacks a program, all ranks make it together.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,15 @@ namespace recollect {
 
 class BatchPrograms {
  public:
-  // `most`: micro-batches that are prepared at a time. Everything passed must outlive this.
+  // `most` is the largest number of micro-batches to prepare at a time. All arguments must outlive this
+  // object.
   BatchPrograms(const Config& config, const Mesh& mesh, ProgramCache& programs, int64_t most);
 
-  // Collective where lengths change. Allocates nothing where all lengths are known. Error kRanksDisagree where ranks of
-  // one model have other lengths.
+  // Collective if lengths vary. Allocates nothing if all lengths are known. Throws kRanksDisagree if ranks of
+  // one replica have different lengths.
   void prepare(std::span<const MicroBatch> micro_batches);
   ReadyProgram& of(const MicroBatch& micro) { return programs_.at(shape(micro.length)); }
-  // Of all data ranks' micro-batches that were prepared last, padding included.
+  // The tokens of the last prepared micro-batches of all data ranks, including padding.
   int64_t tokens() const;
 
  private:
@@ -31,11 +32,11 @@ class BatchPrograms {
   const Mesh& mesh_;
   ProgramCache& programs_;
   BatchShape longest_;
-  bool changes_;                // lengths do
+  bool changes_;                // whether lengths vary
   std::vector<int64_t> own_;    // data rank, then the length of each micro-batch
-  std::vector<int64_t> world_;  // the same of all ranks
+  std::vector<int64_t> world_;  // the same for all ranks
   std::vector<int64_t> wanted_;
-  std::size_t count_ = 0;  // of micro-batches prepared last
+  std::size_t count_ = 0;  // micro-batches prepared last
 };
 
 }  // namespace recollect

@@ -1,6 +1,6 @@
-// Which evaluation was the best so far, and whether the run has patience for more, as Transformers' Trainer and its
-// EarlyStoppingCallback judge: what is better at all is the best from then on; patience begins anew only where it is
-// better by more than the threshold. A metric that is not finite is never better.
+// Remembers the best evaluation so far and decides on early stopping, as Transformers' Trainer and its
+// EarlyStoppingCallback do. Any improvement makes an evaluation the best; only an improvement by more than
+// the threshold resets the patience. A metric that is not finite is never better.
 #pragma once
 
 #include <cstdint>
@@ -11,23 +11,23 @@
 
 namespace recollect {
 
-// The number of that name (kComparedMetrics) in a result that has it.
+// The metric `name` (of kComparedMetrics) in a result that has it.
 double metric_value(const EvaluationResult& result, std::string_view name);
 
 class BestSoFar {
  public:
-  // Judges nothing where nothing depends on it (Config::compares_evaluations).
+  // Compares nothing if the run does not need it (Config::compares_evaluations).
   explicit BestSoFar(const Config& config);
 
-  // Of an earlier attempt. One that was judged by another metric says nothing of this one's.
+  // Takes the state of an earlier attempt. A state with another metric is ignored.
   void restore(const BestEvaluation& before);
-  // The next evaluation, by the number that it is judged by. Returns whether it is the best one.
+  // Takes the compared metric of the next evaluation. Returns whether it is the best one.
   bool look(double value, int64_t step);
 
   bool judges() const { return judges_; }
-  // "": before the first one, and where nothing is judged.
+  // Empty before the first evaluation, and if nothing is compared.
   const BestEvaluation& state() const { return state_; }
-  // As many evaluations as evaluation.early_stopping_patience were not better.
+  // Whether the last evaluation.early_stopping_patience evaluations were not better.
   bool patience_is_over() const { return patience_ > 0 && state_.not_better >= patience_; }
 
  private:

@@ -1,7 +1,7 @@
-// The model of the best evaluation so far, in output_dir/best_model, as checkpoint.save_model writes that of the end: a
-// better one takes its place, whole or not at all, and evaluation.json beside it says which it is. A save that fails
-// costs no training: it is said, the model before it stays, and where no later one is better the run ends with that when
-// everything else is saved.
+// Saves the model of the best evaluation so far to output_dir/best_model, in the same form as
+// checkpoint.save_model. A better one replaces it completely or not at all; evaluation.json beside it has the
+// evaluation. If a save fails, the run warns, keeps the previous model and continues. If no later model is
+// better, the run saves everything else and ends with that error.
 #pragma once
 
 #include <optional>
@@ -15,15 +15,15 @@ namespace recollect {
 
 class BestModel {
  public:
-  // Nothing where checkpoint.save_best_model is off. Config and session must outlive it. Rank 0 makes the folder: Error
-  // kStorage. Where a run goes on, warns if the model that is best so far is not there.
+  // Does nothing if checkpoint.save_best_model is off. Config and session must outlive it. Rank 0 makes the
+  // folder and may throw kStorage. A resumed run warns if the best model so far is missing.
   BestModel(const Config& config, const Session& session);
 
-  // Collective, behind each evaluation: saves the model where it is the best.
+  // Collective, after each evaluation. Saves the model if it is the best.
   void after_evaluation(const EvaluationResult& result);
-  // Rank 0: the folder of the best model; "" where it is not there.
+  // On rank 0 the folder of the best model; "" if there is none.
   std::string place() const;
-  // Behind the last step. Error kStorage where the best one could not be saved.
+  // Call it after the last step. Throws kStorage if the best model could not be saved.
   void check_saved() const;
 
  private:
@@ -33,9 +33,9 @@ class BestModel {
   const Session& session_;
   const bool saves_;
   const std::string folder_;
-  std::optional<Companions> companions_;  // of rank 0
-  bool has_companions_ = false;           // they and config.json are there
-  std::optional<Error> failed_;           // of the best one
+  std::optional<Companions> companions_;  // on rank 0
+  bool has_companions_ = false;           // they and config.json are written
+  std::optional<Error> failed_;           // the save of the best one
 };
 
 }  // namespace recollect

@@ -12,12 +12,13 @@ namespace recollect {
 namespace {
 
 constexpr std::chrono::milliseconds kBetweenMeasures{1000}, kUntilMoreIsKnown{100};
-constexpr int kCalmLooks = 10;            // until threads spin again
-constexpr double kLeastOfThreads = 0.02;  // seconds, that say something
+constexpr int kCalmLooks = 10;            // before threads spin again
+constexpr double kLeastOfThreads = 0.02;  // seconds; less is ignored
 
 }  // namespace
 
-// A thread that is kept waiting by others waits while one of theirs runs; one that the run keeps waiting itself does not.
+// While a thread waits because of other processes, one of their threads runs; while it waits because of the
+// run itself, none does.
 std::optional<CoreContention> contention(const CoreTimes& before, const CoreTimes& after, int processes) {
   const double running = after.running - before.running, waiting = after.waiting - before.waiting;
   if (running < 0 || waiting < 0 || running + waiting < kLeastOfThreads) return std::nullopt;

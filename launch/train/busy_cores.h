@@ -1,5 +1,6 @@
-// Whether other processes take the cores of this one, by the time that its threads stood ready to run without a core. While
-// that is so, OpenMP's threads wait passively: they sleep, and leave the core to whom they wait for.
+// Detects whether other processes take the cores of this one, from the time that its threads were ready to
+// run without a core. During that, OpenMP's threads wait passively: they sleep and leave the core to the
+// thread that they wait for.
 #pragma once
 
 #include <chrono>
@@ -14,25 +15,26 @@
 
 namespace recollect {
 
-// Between two looks at a process.
+// The contention between two readings.
 struct CoreContention {
-  double waiting = 0;  // share of the time that its threads were ready to run in
+  double waiting = 0;  // fraction of the threads' ready time without a core
   bool by_others = false;
 
   bool is_contested() const { return waiting > 0.1 && by_others; }
   bool is_calm() const { return waiting < 0.02; }
 };
 
-// `processes`: of the run, on this machine, all as busy as this one. Nothing where its threads hardly ran, or some of them
-// are gone.
+// `processes` is the number of the run's processes on this machine, assumed to be as busy as this one. Empty
+// if its threads hardly ran, or some of them have ended.
 std::optional<CoreContention> contention(const CoreTimes& before, const CoreTimes& after, int processes);
 
 class BusyCores {
  public:
-  // `team`: threads of a rank's kernels. `processes`: as above.
+  // `team` is the number of threads of a rank's kernels. `processes` is as above.
   BusyCores(int team, int processes);
 
-  // Before the first step and after each; looks about once a second. A sentence the first time that cores are contested; else "".
+  // Call it before the first step and after each; it measures about once a second. Returns a message the
+  // first time that cores are contested; else "".
   std::string look();
 
  private:
@@ -45,13 +47,13 @@ class BusyCores {
   CoreClock clock_;
   std::optional<CoreTimes> before_;
   Clock::time_point next_;
-  int calm_ = 0;  // looks in a row
+  int calm_ = 0;  // calm readings in a row
   bool told_ = false;
   PassiveWaits passive_;
 };
 
-// Of this process; null on all but one of its ranks, where kernels run on another device, and where the user has said how
-// OpenMP waits. After threads are agreed on.
+// Call it after the ranks have agreed on threads. One rank of a process gets the object. Null on all others,
+// if kernels run on another device, and if the user has set OpenMP's waiting policy.
 std::unique_ptr<BusyCores> watch_cores(const Config& config, const Communicator& world);
 
 }  // namespace recollect

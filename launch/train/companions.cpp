@@ -27,7 +27,7 @@ constexpr const char *kGenerationConfig = "generation_config.json",
                      *kTokenizerConfig = "tokenizer_config.json", *kWholeTokenizer = "tokenizer.json",
                      *kChatTemplate = "chat_template.jinja";
 constexpr uint64_t kOfText =
-    32;  // bytes of a tokenizer.json for each byte of the vocabulary that it is made of
+    32;  // bytes of tokenizer.json per byte of vocabulary
 constexpr uint64_t kAround = 16 << 10;
 
 struct TokenKey {
@@ -45,7 +45,8 @@ OrderedJson object_in(const std::string& path) {
   return json.is_object() ? json : OrderedJson::object();
 }
 
-// The names that a class gives to tokens, where Transformers takes another class beside the model.
+// Adds the names that the class gives to special tokens; Transformers would choose another class beside the
+// model.
 OrderedJson with_token_names(const TokenizerAsRead& read, OrderedJson said) {
   for (const auto& [key, token] : read.special)
     if (!said.contains(key)) said[key] = token.content;
@@ -53,7 +54,8 @@ OrderedJson with_token_names(const TokenizerAsRead& read, OrderedJson said) {
   return said;
 }
 
-// What AutoTokenizer would not find where the tokenizer lies beside another model: its class, and the names of its tokens.
+// Adds what AutoTokenizer could not find if the tokenizer is beside another model: its class, and the names
+// of its tokens.
 OrderedJson completed_config(const Config& config, const TokenizerAsRead& read, OrderedJson said) {
   TokenizerClass choice = read.choice;
   if (choice == TokenizerClass::kUnsaid) choice = read.all_usual ? read.made_as : TokenizerClass::kAsFile;
@@ -67,14 +69,14 @@ OrderedJson completed_config(const Config& config, const TokenizerAsRead& read, 
   return said;
 }
 
-// Of a folder, or of a file in one.
+// Whether `path` is the folder or a file in it.
 bool is_of_folder(const std::string& path, const std::string& folder) {
   std::error_code error;
   const fs::path own = fs::is_directory(path, error) ? fs::path(path) : fs::path(path).parent_path();
   return !folder.empty() && fs::equivalent(own.empty() ? "." : own, folder, error);
 }
 
-// Whether a file says this id already, alone or in a list.
+// Whether a file has this id already, alone or in a list.
 bool says_id(const OrderedJson& value, uint32_t id) {
   return value == id || (value.is_array() && std::find(value.begin(), value.end(), id) != value.end());
 }
@@ -112,7 +114,7 @@ void Companions::add_tokenizer(const Config& config, const std::string& path) {
   try {
     read = read_as_tokenizer_json(vocabulary);
   } catch (const Error&) {
-    return;  // of a model that is trained on token files: they go with it as they are
+    return;  // with token files the tokenizer's files are only copied
   }
   special_ = special_ids_of(*read);
   if (files_.front().name != kWholeTokenizer) vocabulary_ = vocabulary;
@@ -134,7 +136,7 @@ void Companions::add_tokenizer(const Config& config, const std::string& path) {
   }
   const TokenizerClass then =
       read->choice == TokenizerClass::kUnsaid && read->all_usual ? read->made_as : read->choice;
-  // As it is, a tokenizer.json says all that a class has made of the files.
+  // A tokenizer.json holds everything that the class makes from the files.
   if (loses_class)
     vocabulary_ = vocabulary;
   else if (!same_class(now, then))
@@ -168,7 +170,7 @@ void Companions::add_generation(const Config& config) {
     files_.push_back({kGenerationConfig, file, ""});
     return;
   }
-  if (config.lora.rank > 0 && !config.lora.merge) return;  // adapters are no model
+  if (config.lora.rank > 0 && !config.lora.merge) return;  // adapters are not a model
   OrderedJson json = is_there ? object_in(file) : OrderedJson{{"_from_model_config", true}};
   const OrderedJson of_model = start.empty() ? OrderedJson::object() : object_in(start + "/config.json");
   for (const TokenKey& token : kTokenKeys) {
@@ -192,13 +194,13 @@ std::string Companions::with_token_ids(const std::string& description) const {
   };
   for (const TokenKey& token : kTokenKeys) {
     const std::string key = token.key;
-    if (key == "pad_token_id" && !learns_pad_) continue;  // it would freeze a row of the embedding
+    if (key == "pad_token_id" && !learns_pad_) continue;  // else a row of the embedding would be frozen
     const std::optional<uint32_t> id = special_.*token.id;
     const bool is_said = json.contains(key) && !json[key].is_null();
     if (id && (!is_said || (tokens_win_ && !says_id(json[key], *id))))
       set(token.key, *id);
     else if (!is_said && causal_ && key != "pad_token_id")
-      set(token.key, nullptr);  // Transformers would take a default of its own
+      set(token.key, nullptr);  // so that Transformers does not use its default
   }
   return changed ? json.dump(2) + "\n" : description;
 }

@@ -1,5 +1,6 @@
-// What lies beside a saved model, so that Transformers takes the folder as it is: what save_pretrained of a model and of its
-// tokenizer would leave. Files of the tokenizer are copied as they are; what it lacks is written.
+// Writes the files beside a saved model that save_pretrained of the model and its tokenizer would write, so
+// that Transformers loads the folder directly. The tokenizer's files are copied unchanged; missing ones are
+// written.
 #pragma once
 
 #include <string>
@@ -12,7 +13,7 @@ namespace recollect {
 
 struct Companion {
   std::string name;  // in the model's folder
-  std::string from;  // the file that is copied; "": `text` is written
+  std::string from;  // the file to copy; "": write `text`
   std::string text;
 };
 
@@ -21,11 +22,11 @@ class Companions {
   explicit Companions(const Config& config);
 
   uint64_t bytes() const;  // at most
-  // What cannot be copied is complained of.
+  // Warns about files that cannot be copied.
   void write(const std::string& folder) const;
-  // A config.json with the ids of special tokens that the tokenizer has and the model's own file does not say.
+  // Adds the ids of the tokenizer's special tokens to a config.json that does not have them.
   std::string with_token_ids(const std::string& description) const;
-  // What a user of the folder should know.
+  // Remarks for users of the folder.
   const std::vector<std::string>& remarks() const { return remarks_; }
 
  private:
@@ -35,13 +36,13 @@ class Companions {
 
   std::vector<Companion> files_;
   std::vector<std::string> remarks_;
-  std::string vocabulary_;  // not empty: files of which a tokenizer.json is made
+  std::string vocabulary_;  // files to make a tokenizer.json from; may be empty
   SpecialIds special_;
-  bool causal_ = false, tokens_win_ = false;  // the tokenizer is another than that of the model's own folder
-  bool learns_pad_ = false;                   // pad_token_id is no key of the model
+  bool causal_ = false, tokens_win_ = false;  // tokens_win_: not the model's own tokenizer
+  bool learns_pad_ = false;                   // the embedding does not use pad_token_id
 };
 
-// Names of all files that it may write.
+// The names of all files that Companions may write.
 const std::vector<std::string>& companion_names();
 
 }  // namespace recollect

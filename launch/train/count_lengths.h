@@ -1,5 +1,5 @@
-// How often micro-batches are padded to which length in the first epoch of a run's data: the same samples in the same order as
-// the run meets them.
+// Counts the micro-batches of the first epoch by the length to which they are padded, with the samples in the
+// order of the run.
 #pragma once
 
 #include "launch/config/config.h"
@@ -7,8 +7,8 @@
 
 namespace recollect {
 
-// Of a configuration whose world is resolved. Of several data ranks' micro-batches that run beside each other the longest
-// counts. Errors: those of opening and reading the data.
+// For a configuration whose world is resolved. Micro-batches that data ranks run at the same time count once,
+// with the longest length. Throws the errors of opening and reading the data.
 LengthCounts count_lengths(const Config& config);
 
 }  // namespace recollect

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kHint = "name another output_dir, or let the files be replaced: --overwrite";
 
-// What a tokenizer and a model leave beside the weights.
+// Files of a tokenizer and a model beside the weights.
 constexpr std::array<std::string_view, 12> kBesideAModel = {"added_tokens.json",
                                                             "chat_template.jinja",
                                                             "generation_config.json",
@@ -40,7 +40,8 @@ bool is_there(const fs::path& path) {
   return fs::symlink_status(path, ignored).type() != fs::file_type::not_found;
 }
 
-// FOLDER/earlier/N, new; or the last one, where a run died before it had moved all: it moves the configuration last.
+// A new FOLDER/earlier/N, or the last one if a run died before it had moved everything. The configuration is
+// moved last and shows this.
 std::string next_place(const std::string& folder, const std::vector<std::string>& names) {
   int last = 0;
   std::error_code error;
@@ -60,7 +61,7 @@ std::string next_place(const std::string& folder, const std::vector<std::string>
   return goes_on ? unfinished : fmt::format("{}/earlier/{}", folder, last + 1);
 }
 
-// A link that leads from its own place would lead elsewhere.
+// Refuses relative links, because they would point elsewhere after the move.
 void check_link(const std::string& path) {
   std::error_code error;
   const fs::path target = fs::read_symlink(path, error);
@@ -110,7 +111,7 @@ std::vector<std::string> files_of_a_run(const std::string& folder) {
                name == "adapter_model.safetensors";
       }))
     found.insert(found.end(), beside.begin(), beside.end());
-  // Where there was no run these are somebody else's, from which one may go on.
+  // Without a run in the folder these belong to somebody else, and may be used to resume.
   if (std::find(found.begin(), found.end(), kResolvedConfig) == found.end())
     std::erase_if(found,
                   [](const std::string& name) { return name == "snapshots" || name == "tensorboard"; });
@@ -152,7 +153,7 @@ void EarlierRun::put_back() {
   moved_.clear();
   std::error_code ignored;
   for (const std::string& made : {place_, folder_ + "/earlier"})
-    fs::remove(made, ignored);  // where it is empty
+    fs::remove(made, ignored);  // if it is empty
 }
 
 }  // namespace recollect

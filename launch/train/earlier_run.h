@@ -1,5 +1,5 @@
-// The files that a run has left in its folder, and the way in which the next run makes room: it moves them, whole, to
-// FOLDER/earlier/N, where no run replaces anything. What else lies in the folder is not a run's, and stays.
+// Finds the files that an earlier run has left in its folder and moves them, complete, to FOLDER/earlier/N,
+// where no run replaces anything. Other files in the folder stay.
 #pragma once
 
 #include <string>
@@ -8,18 +8,18 @@
 
 namespace recollect {
 
-inline constexpr const char* kResolvedConfig = "config.resolved.yaml";  // what every run writes first
+inline constexpr const char* kResolvedConfig = "config.resolved.yaml";  // every run writes it first
 
-// Whether a run of ours writes a file, or a folder, of that name.
+// Whether a run writes a file or folder of this name.
 bool is_of_a_run(std::string_view name);
-// Those that are there, sorted. Error kStorage where the folder cannot be read.
+// The existing files of a run, sorted. Throws kStorage if the folder cannot be read.
 std::vector<std::string> files_of_a_run(const std::string& folder);
 
 class EarlierRun {
  public:
-  // Moves them. Error kStorage where that is not possible: then all are where they were.
+  // Moves the files. Throws kStorage if that is not possible; then all files are back in their places.
   EarlierRun(const std::string& folder, const std::vector<std::string>& names);
-  // Moves them back, unless keep() was called: the next run was refused.
+  // Moves the files back because the next run was refused, unless keep() was called.
   ~EarlierRun();
   EarlierRun(const EarlierRun&) = delete;
   EarlierRun& operator=(const EarlierRun&) = delete;

@@ -18,7 +18,7 @@ namespace recollect {
 
 namespace {
 
-// Of every data rank, in one evaluation.
+// The micro-batches of each data rank in one evaluation.
 int64_t micro_batches(const Config& config, const Mesh& mesh, int64_t samples) {
   const int64_t all = (samples - 1) / (config.training.micro_batch_size * mesh.data_size()) + 1;
   return config.evaluation.batches > 0 ? std::min(config.evaluation.batches, all) : all;
@@ -33,14 +33,14 @@ EvaluationSource source_of(const Config& config, const OpenedData& data) {
                       .absent_from = static_cast<float>(e.null_threshold)}};
 }
 
-// Those that the configuration names, else those that GLUE judges the format by, else the task's own.
+// The metrics of the configuration, or else GLUE's for this format, or else those of the task.
 std::vector<MetricKind> metrics_of(const Config& config, const OpenedData& data) {
   std::vector<std::string> words = config.evaluation.metrics;
   if (words.empty() && find_glue_task(name_of(config.evaluation.format))) words = data.metrics;
   return choose_metrics(task_settings(config), source_of(config, data).known(), words);
 }
 
-// Metrics of logits; perplexity is one of the loss.
+// The collector for metrics of logits. Perplexity needs only the loss.
 std::unique_ptr<MetricCollector> collector_of(const Config& config, const Mesh& mesh,
                                               const std::vector<MetricKind>& metrics, const OpenedData& data,
                                               int64_t micro_batches) {
@@ -90,7 +90,7 @@ void Evaluation::check_reports(std::string_view name) const {
 EvaluationResult Evaluation::run(BatchPrograms& programs, int64_t steps_done) {
   const auto start = std::chrono::steady_clock::now();
   TargetWeights weights;
-  weights.fill(1);  // the loss is then the sum over targets, of all columns
+  weights.fill(1);  // the loss is then the sum over all targets
   const ReadyProgram* ready = nullptr;
   RunState state{.step = steps_done, .micro_batches = micro_batches_, .training = false};
   int64_t counts[2] = {};

@@ -1,8 +1,8 @@
-// The loss and the metrics on a set that is not trained on: forward of the training program, between steps, in the memory of
-// training, with dropout off. Every evaluation sees the same sequences, from the beginning of the set on, in
-// file order, read ahead as those of training are; where they do not fill the micro-batches of all data ranks,
-// the rest is padding that no loss counts. Nothing of the training is touched: the steps after an evaluation
-// are bit for bit those without it.
+// Computes the loss and the metrics on an evaluation set, between steps: it runs forward of the training
+// program in its memory, without dropout. Every evaluation reads the same sequences in file order from the
+// beginning of the set, with prefetch. If they do not fill the micro-batches of all data ranks, the rest is
+// padding that no loss counts. An evaluation does not change the training: the following steps have the same
+// bits as without it.
 #pragma once
 
 #include <cstdint>
@@ -21,42 +21,44 @@ namespace recollect {
 
 struct EvaluationResult {
   double loss = 0;            // mean over the valid targets of all data ranks
-  int64_t tokens = 0;         // read by all data ranks, without the sequences that are all padding
-  int64_t valid_targets = 0;  // that count in the loss
-  MetricList metrics = {};    // of all data ranks; the same on every rank
-  double epoch = 0;           // Session::epoch() so far
+  int64_t tokens = 0;         // read by all data ranks, without padding sequences
+  int64_t valid_targets = 0;  // those that count in the loss
+  MetricList metrics = {};    // over all data ranks; equal on every rank
+  double epoch = 0;           // Session::epoch() at this time
   double seconds = 0;
-  bool is_best = false;  // so far, where something depends on it
+  bool is_best = false;  // so far, if the run compares them
 };
 
-// Whether one follows now: after every evaluation.every_steps or every_epochs, and at the end of the run.
+// Whether an evaluation is due: after every evaluation.every_steps or every_epochs, and at the end of the
+// run.
 bool evaluation_due(const Config& config, const TrainedSoFar& now);
 
 class Evaluation {
  public:
-  // `config` is resolved; `collator` must outlive the evaluation. Error kConfiguration for metrics that do not fit.
+  // `config` is resolved; `collator` must outlive the evaluation. Throws kConfiguration for metrics that do
+  // not fit the task.
   Evaluation(const Config& config, const Mesh& mesh, OpenedData data, const Collator& collator);
 
-  // Error kConfiguration where no metric is reported as that number (kComparedMetrics).
+  // Throws kConfiguration if no metric with this name (of kComparedMetrics) is reported.
   void check_reports(std::string_view name) const;
 
-  // Collective. Error kInput where no target counts, kNumerics where the loss is not finite.
+  // Collective. Throws kInput if no target counts, kNumerics if the loss is not finite.
   EvaluationResult run(BatchPrograms& programs, int64_t steps_done);
 
  private:
-  // What the program of this micro-batch has left, for metrics.
+  // Collects the logits of this micro-batch for metrics.
   void collect(const ReadyProgram& ready, const MicroBatch& micro);
   MetricList metrics(double loss);
 
   const Mesh& mesh_;
   OpenedData data_;
-  int64_t rows_;  // of a sample
+  int64_t rows_;  // per sample
   int64_t micro_batches_;
   std::vector<MetricKind> metrics_;
-  std::unique_ptr<MetricCollector> collector_;  // null where no metric looks at logits
-  std::vector<std::byte> bytes_;                // of logits; this and what follows keep their memory
+  std::unique_ptr<MetricCollector> collector_;  // null if no metric needs logits
+  std::vector<std::byte> bytes_;                // of logits; these buffers keep their memory
   std::vector<double> logits_;
-  Loader loader_;  // a step of it is a micro-batch; an evaluation is a cycle
+  Loader loader_;  // one step is a micro-batch, one cycle an evaluation
 };
 
 }  // namespace recollect

@@ -1,5 +1,5 @@
-// A line of pieces, with two spaces between them, that fits where it is shown: the least important pieces go first. It
-// allocates nothing while it is short, since every step makes one.
+// A line of parts, separated by two spaces, that is made to fit a width: the least important parts are
+// dropped first. A short line allocates nothing, because every step makes one.
 #pragma once
 
 #include <array>
@@ -13,9 +13,9 @@ namespace recollect {
 
 class FittedLine {
  public:
-  static constexpr int kAlways = 0;  // such a piece never goes, and is cut where even that is too much
+  static constexpr int kAlways = 0;  // never dropped, but cut if it alone is too long
 
-  // `importance`: kAlways, or the greater the sooner it goes.
+  // `importance` is kAlways, or a number: larger numbers are dropped sooner.
   template <typename... Args>
   void add(int importance, fmt::format_string<Args...> format, Args&&... args) {
     if (count_ == pieces_.size()) return;
@@ -24,7 +24,7 @@ class FittedLine {
     pieces_[count_++] = {importance, begin, text_.size(), true};
   }
 
-  // Lets go what has no room in so many columns; 0: there is room for all.
+  // Drops the parts that do not fit into this number of columns; 0 means no limit.
   void fit(std::size_t columns);
   std::size_t width() const;
   void write(fmt::memory_buffer& out) const;
@@ -40,7 +40,7 @@ class FittedLine {
   fmt::memory_buffer text_;
   std::array<Piece, kMost> pieces_{};
   std::size_t count_ = 0;
-  std::size_t most_ = 0;  // characters of the whole; 0: any number
+  std::size_t most_ = 0;  // characters of the line; 0: no limit
 };
 
 }  // namespace recollect

@@ -50,13 +50,13 @@ void HookLog::finish() {
   reader_.join();
 }
 
-// Until nobody can write to the pipe any more; or until `stop`, with what is in the pipe then.
+// Reads until all writers have closed the pipe, or until `stop`; then it reads the rest of the pipe.
 void HookLog::read_all(const std::stop_token& stop) {
   sigset_t all;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
   std::array<char, 16 << 10> piece;
-  for (std::size_t last = std::size_t{1} << 16; last > 0;) {  // as much as a pipe holds
+  for (std::size_t last = std::size_t{1} << 16; last > 0;) {  // the size of a pipe
     const bool ends = stop.stop_requested();
     pollfd news{.fd = output_.get(), .events = POLLIN, .revents = 0};
     const int ready = ::poll(&news, 1, ends ? 0 : kUntilItLooks);

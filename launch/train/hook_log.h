@@ -1,5 +1,5 @@
-// What a command says, read from a pipe by a thread of its own and kept in a file: the first MiB of it, and a line that says so
-// where there is more. The rest is read too, so that the command goes on as if all were kept.
+// Reads the output of a command from a pipe in a separate thread and writes the first MiB to a file, with a
+// final line if there is more. The rest is read too and dropped, so that the command never blocks.
 #pragma once
 
 #include <atomic>
@@ -16,17 +16,18 @@ class HookLog {
  public:
   static constexpr std::size_t kMost = std::size_t{1} << 20;  // bytes
 
-  // `goes_on`: behind what an earlier attempt has said there. Where there can be no file, pipe or thread all is lost.
+  // With `goes_on` it appends to the file of an earlier attempt. If there can be no file, pipe or thread, the
+  // output is lost.
   HookLog(const std::string& path, bool goes_on);
   ~HookLog() { finish(); }
   HookLog(const HookLog&) = delete;
   HookLog& operator=(const HookLog&) = delete;
 
-  // Where the command is to write to, until it has started.
+  // The descriptor for the command's output; keep it until the command has started.
   Descriptor take_input() { return std::move(input_); }
-  // What went wrong so far, "" where nothing did.
+  // The problem so far; "" if there is none.
   std::string problem() const;
-  // When the command has ended: keeps what it has said until now.
+  // Call it after the command has ended. Writes the remaining output.
   void finish();
 
  private:
@@ -35,7 +36,7 @@ class HookLog {
 
   const std::string path_;
   Descriptor file_, output_, input_;
-  int error_ = 0;  // why nothing is kept
+  int error_ = 0;  // why nothing is written
   std::size_t room_ = kMost;
   std::atomic<bool> is_full_ = false;
   std::jthread reader_;

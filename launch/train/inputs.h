@@ -1,4 +1,5 @@
-// From a batch to the inputs of a program: every field of a micro-batch is the model's input of that name.
+// Copies a batch to the inputs of a program: every field of a micro-batch belongs to the model's input of the
+// same name.
 #pragma once
 
 #include "engine/data/fields.h"
@@ -7,7 +8,7 @@
 
 namespace recollect {
 
-// Error kInternal where the model lacks an input, or its shape or type is another one.
+// Throws kInternal if the model has no such input, or one with another shape or type.
 inline void write_inputs(const Executor& executor, const Model& model, const Fields& fields) {
   for (const Field& field : fields) {
     const ValueId input = model.input(field.name);

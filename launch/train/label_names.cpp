@@ -13,7 +13,7 @@ namespace recollect {
 
 namespace {
 
-// What the head calls its classes; none where it is drawn anew, or nothing is said.
+// The class names of the head; empty if the head is initialised at random, or has no names.
 std::vector<std::string> names_of_head(const Config& config) {
   if (config.model.pretrained.empty()) return {};
   std::vector<std::string> names = saved_label_names(config.model.pretrained);
@@ -25,7 +25,7 @@ bool is_among(const std::vector<std::string>& names, const std::string& label) {
   return std::find(names.begin(), names.end(), label) != names.end();
 }
 
-// Whether each is one of 0 to `classes` - 1.
+// Whether each label is a number from 0 to `classes` - 1.
 bool are_classes(const std::vector<std::string>& labels, int64_t classes) {
   return !labels.empty() && std::all_of(labels.begin(), labels.end(), [&](const std::string& label) {
     const auto number = label_number(label);
@@ -33,7 +33,7 @@ bool are_classes(const std::vector<std::string>& labels, int64_t classes) {
   });
 }
 
-// The head's names as the data spells them; none where one of them is not of the head, but for its case.
+// The head's names as the data spells them; empty if a label of the data is not among them, ignoring case.
 std::vector<std::string> spelled_by_data(const std::vector<std::string>& head,
                                          const std::vector<std::string>& found) {
   std::vector<std::string> names = head;

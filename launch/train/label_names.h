@@ -1,5 +1,5 @@
-// Which class a label of the data is. What the head of model.pretrained calls its classes decides; otherwise whole numbers
-// are the classes that they name, and texts come in their order.
+// Maps the labels of the data to classes. The class names in the head of model.pretrained decide. Without
+// them, whole numbers are class indices, and texts are numbered in sorted order.
 #pragma once
 
 #include <optional>
@@ -12,14 +12,14 @@ namespace recollect {
 
 struct LabelNames {
   std::vector<std::string>
-      names;  // in the order of the classes, as the data spells them; none: as they were found
-  std::vector<std::string> remarks = {};  // where numbers or names stand for others
+      names;  // by class, as the data spells them; empty: as found
+  std::vector<std::string> remarks = {};  // if numbers or names are mapped to others
 };
 
-// `found`: sorted, as the data has them. Error kInput where the head's config.json contradicts itself.
+// `found` are the sorted labels of the data. Throws kInput if the head's config.json contradicts itself.
 LabelNames choose_label_names(const Config& config, const std::vector<std::string>& found);
 
-// Of names that data.labels gives: where the head has the same in another order.
+// A message if data.labels has the names of the head in another order.
 std::optional<std::string> reordered_labels(const Config& config);
 
 }  // namespace recollect

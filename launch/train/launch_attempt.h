@@ -1,5 +1,5 @@
-// Which start of a run this is. `recollect run` starts ranks again that have failed, and Slurm a job that was requeued; what
-// an earlier attempt of the same launch, or of the same job, has left is this run's own.
+// Tells whether this process is a later attempt of a run. `recollect run` restarts failed ranks, and Slurm a
+// requeued job. Files of an earlier attempt of the same launch or job belong to this run.
 #pragma once
 
 #include <string>
@@ -9,13 +9,13 @@ namespace recollect {
 
 class LaunchAttempt {
  public:
-  // By the environment of the process.
+  // Reads the environment of the process.
   LaunchAttempt();
 
   bool is_later() const { return is_restarted_ || is_requeued_; }
-  // Of the launch and the job, one line, to be written down; "" where there is neither.
+  // A line that identifies the launch and the job, to be stored; "" without a launcher and a job.
   std::string name() const;
-  // Whether this process is a later attempt of the one of that name.
+  // Whether this process is a later attempt of the launch or job with this name.
   bool follows(std::string_view name) const;
 
  private:

@@ -14,7 +14,7 @@ namespace recollect {
 namespace {
 
 constexpr double kBetweenWrites = 1;     // seconds
-constexpr std::size_t kLiveBytes = 768;  // of the text, which so never becomes shorter
+constexpr std::size_t kLiveBytes = 768;  // size of the text, so that it never becomes shorter
 
 double exposed_so_far(const ProgramCache& programs) {
   double seconds = joined_seconds(programs);

@@ -1,5 +1,6 @@
-// Keeps live.rankN.json (launch/report/live_rank.h) in the output folder while a rank trains. Between two steps, once a second:
-// to look whether a second is over is all that it costs a step. Where it cannot be written there is none; the run never hears of it.
+// Writes live.rankN.json (launch/report/live_rank.h) to the output folder while a rank trains, once a second,
+// between two steps. Other steps only check the time. If the file cannot be written, there is none, and the
+// run does not notice.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,7 @@ namespace recollect {
 class LiveFile {
  public:
   LiveFile(const Config& config, const Session& session);
-  // The file goes with the run, if it is still this one's.
+  // Removes the file, if it still belongs to this run.
   ~LiveFile();
   LiveFile(const LiveFile&) = delete;
   LiveFile& operator=(const LiveFile&) = delete;
@@ -31,7 +32,7 @@ class LiveFile {
   LiveRank live_;
   fmt::memory_buffer text_;
   Descriptor file_;
-  // Since it was written before.
+  // Since the last write.
   int64_t steps_ = 0;
   double seconds_ = 0, waited_ = 0, since_written_ = 0, exposed_before_ = 0;
 };

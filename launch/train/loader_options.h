@@ -1,4 +1,4 @@
-// How a run's data is cut into batches.
+// The options by which the data of a run is divided into batches.
 #pragma once
 
 #include "engine/data/loader.h"

@@ -17,7 +17,7 @@ namespace {
 
 std::span<const int32_t> targets_of(const MicroBatch& micro) { return micro.fields.at("targets").values; }
 
-// Part `number` of as many parts of one size as there are.
+// Part `number` of `values`, which consists of parts of `size` values.
 template <typename T>
 std::span<const T> row(std::span<const T> values, int64_t number, int64_t size) {
   return values.subspan(static_cast<std::size_t>(number * size), static_cast<std::size_t>(size));
@@ -31,7 +31,7 @@ void add_up(std::span<int64_t> counts, Communicator& replicas) {
   throw Error(ExitCode::kInternal, "a metric that does not fit its task");
 }
 
-// One class of each sample: of a classification, or the number of a choice.
+// For one class per sample: a class, or the number of a choice.
 class ClassCollector final : public MetricCollector {
  public:
   explicit ClassCollector(int64_t classes) : classes_(classes), counts_(classes) {}
@@ -56,7 +56,8 @@ class ClassCollector final : public MetricCollector {
   ClassCounts counts_;
 };
 
-// Any number of labels of each sample. One is predicted where its logit is above 0, and there where it is nearer to 1.
+// For several labels per sample. A label is predicted if its logit is above 0, and true if its target is
+// nearer to 1.
 class LabelsCollector final : public MetricCollector {
  public:
   explicit LabelsCollector(int64_t labels) : labels_(labels), counts_(labels) {}
@@ -81,7 +82,7 @@ class LabelsCollector final : public MetricCollector {
   ClassCounts counts_;
 };
 
-// Numbers of each sample, kept in the order of the set.
+// For numbers per sample, stored in the order of the set.
 class NumberCollector final : public MetricCollector {
  public:
   NumberCollector(int64_t labels, int64_t samples)
@@ -118,12 +119,12 @@ class NumberCollector final : public MetricCollector {
 
  private:
   int64_t labels_;
-  std::vector<double> numbers_;  // by sample and label: whether it counts, what was predicted, what is true
+  std::vector<double> numbers_;  // by sample and label: counts, prediction, truth
   std::vector<double> predicted_, true_;
   Spearman spearman_;
 };
 
-// A class of each token.
+// For a class per token.
 class TokenCollector final : public MetricCollector {
  public:
   TokenCollector(int64_t classes, std::span<const std::string> names) : classes_(classes), counts_(classes) {
@@ -168,7 +169,7 @@ class TokenCollector final : public MetricCollector {
   int64_t classes_;
   ClassCounts counts_;
   EntityCounts entities_;
-  std::optional<EntityTags> tags_;  // where classes have names
+  std::optional<EntityTags> tags_;  // if classes have names
   std::vector<int32_t> true_, predicted_;
 };
 

@@ -1,6 +1,7 @@
-// From an evaluation's logits to its metrics. What a metric needs of a sample is kept under the sample's number in the set:
-// counts add up over the data ranks, and numbers come together as sums to which every rank but one adds zeros. So no bit
-// of a metric depends on who has seen which sample, or in which batch. Samples that are padding are never looked at.
+// Computes the metrics of an evaluation from its logits. The data of a sample is stored under its number in
+// the set. Counts are summed over the data ranks; numbers are also combined by sums, in which every rank but
+// one adds zeros. So no bit of a metric depends on the rank or batch of a sample. Padding samples are
+// ignored.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +18,10 @@
 
 namespace recollect {
 
-// What is known of an evaluation set beyond its samples, where it was prepared from texts.
+// Facts about an evaluation set besides its samples, if it was prepared from texts.
 struct EvaluationSource {
-  std::vector<std::string> labels = {};             // what the classes are called
-  const QuestionAnsweringSet* questions = nullptr;  // whose windows the samples are; outlives the evaluation
+  std::vector<std::string> labels = {};             // names of the classes
+  const QuestionAnsweringSet* questions = nullptr;  // source of the samples; outlives the evaluation
   AnswerRules answers = {};                         // `may_be_absent` follows from the questions
 
   KnownOfSet known() const { return {.label_names = !labels.empty(), .answers = questions != nullptr}; }
@@ -31,15 +32,15 @@ class MetricCollector {
   virtual ~MetricCollector() = default;
 
   virtual void clear() = 0;
-  // `logits`: of the whole micro-batch, padding included.
+  // `logits` are those of the whole micro-batch, including padding.
   virtual void add(const MicroBatch& micro, std::span<const double> logits) = 0;
-  // Collective over the data ranks, when all have added theirs.
+  // Collective over the data ranks, after all samples were added.
   virtual void reduce(Communicator& replicas) = 0;
-  // After reduce(): what is reported of one that fits the task.
+  // Call it after reduce(). Adds the numbers of a metric that fits the task.
   virtual void report(MetricKind metric, MetricList& list) = 0;
 };
 
-// Of a task whose logits exist. `samples`: of the set, so many of which are evaluated.
+// For a task with logits. `samples` is the number of evaluated samples of the set.
 std::unique_ptr<MetricCollector> make_metric_collector(const TaskSettings& task,
                                                        const EvaluationSource& source, int64_t samples);
 

@@ -19,7 +19,7 @@ namespace recollect {
 
 namespace {
 
-// A line of metrics.jsonl; it allocates only where it is longer than lines are.
+// A line of metrics.jsonl; it allocates only if it is unusually long.
 using Line = fmt::basic_memory_buffer<char, 2048>;
 
 template <typename... Args>
@@ -35,7 +35,8 @@ void append_value(Line& line, const Metric& metric) {
   append(line, "{:.0f}", metric.value);
 }
 
-// The lines of steps up to this one, which a resumed run does not make again. What was cut off by a crash is none.
+// The lines of steps up to `step`, which a resumed run does not write again. A line that a crash cut off is
+// dropped.
 std::string lines_until(const std::string& path, int64_t step) {
   std::string kept;
   std::ifstream file(path);

@@ -1,5 +1,5 @@
-// The numbers of a run as it goes on, for those who plot them: in each form that logging.report_to names,
-// under the same keys. What is written can be read at once.
+// Writes the metrics of a run during the run, in each format of logging.report_to, under the same keys.
+// Written metrics can be read at once.
 #pragma once
 
 #include <cstdint>
@@ -20,25 +20,25 @@ namespace recollect {
 struct Metric {
   std::string_view key;
   double value = 0;
-  int digits = 0;              // in metrics.jsonl; 0: an integer
-  std::string_view text = {};  // of kText: in metrics.jsonl alone
+  int digits = 0;              // in metrics.jsonl; 0 for an integer
+  std::string_view text = {};  // for kText, only in metrics.jsonl
   static constexpr int kYesOrNo = -1, kText = -2;
 };
 
 class MetricsLog {
  public:
-  // `config` must outlive it. Replaces metrics.jsonl, or, where a run is resumed, goes on behind its lines of these steps;
-  // event files add up, and TensorBoard is told from which step on the earlier ones no longer count; MLflow's run goes on.
-  // Starts the hook.
-  // Error kStorage.
+  // `config` must outlive it. Replaces metrics.jsonl, or in a resumed run continues after the lines of
+  // `steps_done`. A new event file tells TensorBoard from which step on events of earlier files no longer
+  // count. MLflow's run is continued. Starts the hook. Throws kStorage.
   explicit MetricsLog(const Config& config, int64_t steps_done = 0);
-  // A run goes on behind this step again: the forms begin as above, and the hook is told of the steps once more.
+  // The run continues after this step again: the files are continued as above, and the hook receives the
+  // steps a second time.
   void go_back_to(int64_t step) { open(step); }
-  // The run has done all that it was to do.
+  // The run has finished all its steps.
   void complete();
-  // Complains once where that fails, for training is worth more than its log.
+  // Warns once if writing fails, because training matters more than its log.
   void write(int64_t step, std::span<const Metric> metrics);
-  // Until what was written is on the disk. From any thread.
+  // Waits until everything written is on the disk. Any thread may call it.
   void flush() const;
 
  private:
@@ -46,7 +46,7 @@ class MetricsLog {
   void complain(const std::string& path);
 
   const Config& config_;
-  std::unique_ptr<GrowingFile> json_;  // null where not asked for; likewise below
+  std::unique_ptr<GrowingFile> json_;  // null if not requested, as below
   std::unique_ptr<EventFile> events_;
   std::unique_ptr<MlflowRun> mlflow_;
   std::unique_ptr<MetricsHook> hook_;

@@ -28,15 +28,15 @@ using namespace std::chrono_literals;
 constexpr std::size_t kMostWaiting = std::size_t{1} << 20;  // bytes: some thousand lines
 constexpr auto kBetweenTries = 10ms;
 
-// How long the command may take to end behind its last line, and behind SIGTERM. Where the run fails other ranks are waiting
-// to hear of it.
+// The time for the command to end after its last line, and after SIGTERM. It is short after a failure,
+// because other ranks wait.
 struct Patience {
   std::chrono::milliseconds at_end, told_to;
 };
 constexpr Patience kPatience{5s, 1s}, kOfAFailure{300ms, 100ms};
 
-// What `sh -c COMMAND` begins with: these three descriptors and no others, no signal blocked or ignored, and a process group of
-// its own, so that what ends the run from the keyboard does not end it before its last line.
+// The attributes of `sh -c COMMAND`: only these three descriptors, no blocked or ignored signals, and its own
+// process group, so that Ctrl-C does not end it before its last line.
 class Spawning {
  public:
   Spawning(int input, int output) {
@@ -62,7 +62,7 @@ class Spawning {
   Spawning(const Spawning&) = delete;
   Spawning& operator=(const Spawning&) = delete;
 
-  // Returns 0, or why not.
+  // Returns 0, or an error number.
   int run(std::string command, pid_t& child) const {
     std::string shell = "sh", option = "-c";
     char* const words[] = {shell.data(), option.data(), command.data(), nullptr};
@@ -130,7 +130,7 @@ void MetricsHook::complain(const std::string& what) {
 void MetricsHook::give_up() {
   input_.close();
   const bool ended =
-      ends_before(Clock::now() + kBetweenTries);  // what reads no more is mostly on its way out
+      ends_before(Clock::now() + kBetweenTries);  // a command that stops reading usually ends
   complain((ended ? how_it_ended() : "takes no more lines") + "; the run goes on");
 }
 

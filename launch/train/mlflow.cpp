@@ -31,7 +31,7 @@ int64_t milliseconds_now() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
 }
 
-// 32 hexadecimal digits, as MLflow draws them.
+// 32 random hexadecimal digits, as in MLflow.
 std::string new_run_id() {
   std::random_device device;
   std::string id;
@@ -63,7 +63,7 @@ std::string first_line_in(const std::string& path) {
   return line;
 }
 
-// Of a run's meta.yaml; 0 where it has none.
+// From a run's meta.yaml; 0 if there is none.
 int64_t start_time(const std::string& meta) {
   std::ifstream file(meta);
   long long time = 0;
@@ -72,7 +72,7 @@ int64_t start_time(const std::string& meta) {
   return 0;
 }
 
-// The lines of a metric's file of steps up to this one. What was cut off by a crash is none.
+// The lines of a metric's file up to this step. A line that a crash cut off is dropped.
 std::string points_until(const std::string& path, int64_t step) {
   std::string kept;
   std::ifstream file(path);
@@ -88,7 +88,7 @@ std::string points_until(const std::string& path, int64_t step) {
   return kept;
 }
 
-// Many of them, of which none is worth waiting for the disk.
+// Not flushed: there are many, and none is worth a wait for the disk.
 void write_value(const std::string& path, const std::string& value) {
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   file << value;
@@ -98,7 +98,7 @@ void write_value(const std::string& path, const std::string& value) {
                 "logging.mlflow_dir must be a folder that can be made and written");
 }
 
-// From the root on, without a slash at the end.
+// The absolute path without a slash at the end.
 std::string absolute_folder(const std::string& path) {
   const fs::path normal = fs::absolute(path).lexically_normal();
   return (normal.has_filename() ? normal : normal.parent_path()).string();
@@ -141,7 +141,7 @@ MlflowRun::MlflowRun(const std::string& store, const std::string& output_dir,
   for (const char* part : {"metrics", "params", "tags", "artifacts"}) make_folder(folder_ + "/" + part);
   write_tags();
   for (const auto& [key, value] : parameters) write_value(folder_ + "/params/" + key, value);
-  write_meta(Status::kRunning);  // from here on MLflow sees it
+  write_meta(Status::kRunning);  // from here on MLflow shows the run
   go_back_to(steps_done);
 }
 
@@ -149,7 +149,7 @@ MlflowRun::~MlflowRun() {
   const bool failed = std::uncaught_exceptions() > exceptions_;
   try {
     write_meta(failed ? Status::kFailed : is_complete_ ? Status::kFinished : Status::kKilled);
-  } catch (const std::exception&) {  // how a run has ended is said elsewhere too
+  } catch (const std::exception&) {  // the end of a run is reported elsewhere too
   }
 }
 
@@ -200,13 +200,13 @@ void MlflowRun::go_back_to(int64_t step) {
   for (const std::string& name : names) {
     const std::string path = metrics + "/" + name, kept = points_until(path, step);
     if (kept.empty())
-      fs::remove(path, error);  // MLflow refuses to read one that is empty
+      fs::remove(path, error);  // MLflow cannot read an empty file
     else
       files_.push_back({name, std::make_unique<GrowingFile>(path, kept)});
   }
 }
 
-// Made when it is first written to.
+// Creates the file at the first write.
 GrowingFile& MlflowRun::file_of(std::string_view name) {
   for (const MetricFile& one : files_)
     if (one.name == name) return *one.file;
@@ -223,7 +223,7 @@ bool MlflowRun::write(int64_t step, std::span<const Scalar> scalars) {
       fmt::format_to(std::back_inserter(line), "{} {} {}\n", now, scalar.value, step);
       if (!file_of(scalar.tag).append({line.data(), line.size()})) return false;
     }
-  } catch (const Error&) {  // a new file
+  } catch (const Error&) {  // from creating a file
     return false;
   }
   return true;
@@ -234,7 +234,7 @@ const GrowingFile* MlflowRun::file_at(std::size_t index) const {
   return index < files_.size() ? files_[index].file.get() : nullptr;
 }
 
-// The disk is waited for without the lock: training goes on.
+// Waits for the disk without the lock, so that training continues.
 void MlflowRun::flush() const {
   for (std::size_t i = 0; const GrowingFile* file = file_at(i); ++i) file->flush();
 }

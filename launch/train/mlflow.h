@@ -1,6 +1,6 @@
-// A run as MLflow keeps it in folders (its file store): parameters and tags are files of one value, a metric is a file that
-// grows by whole lines, "milliseconds value step". It can be read while the run goes on. What a run that is resumed, or goes
-// back, makes again is cut off first, so that each step is there once.
+// Writes a run in the format of MLflow's file store: parameters and tags are files with one value, and a
+// metric is a file of lines "milliseconds value step". It can be read during the run. Before a resumed run or
+// a rollback repeats steps, their lines are removed, so that each step appears once.
 #pragma once
 
 #include <cstdint>
@@ -19,25 +19,26 @@ namespace recollect {
 
 class MlflowRun {
  public:
-  // In the folder `store`, which is made where it is missing. Behind `steps_done` steps it goes on with the newest run that has
-  // begun there for the same `output_dir`, where there is one. Error kStorage.
+  // Writes to the folder `store`, which is created if necessary. After `steps_done` steps it continues the
+  // newest run in it with the same `output_dir`, if there is one. Throws kStorage.
   MlflowRun(const std::string& store, const std::string& output_dir,
             const std::map<std::string, std::string>& parameters, int64_t steps_done = 0);
-  // The run is FINISHED where it was completed, FAILED behind an exception, else KILLED, as when it was preempted.
+  // The status becomes FINISHED if the run was completed, FAILED after an exception, otherwise KILLED, for
+  // example after a preemption.
   ~MlflowRun();
   MlflowRun(const MlflowRun&) = delete;
   MlflowRun& operator=(const MlflowRun&) = delete;
 
-  // A line in the file of each. False, and errno, where one cannot be written.
+  // Adds a line to the file of each. Returns false and sets errno if one cannot be written.
   bool write(int64_t step, std::span<const Scalar> scalars);
-  // What was said of later steps goes.
+  // Removes the metrics of later steps.
   void go_back_to(int64_t step);
   void complete() { is_complete_ = true; }
-  void flush() const;  // from any thread
+  void flush() const;  // any thread may call it
   const std::string& path() const { return folder_; }
 
  private:
-  // As MLflow numbers them.
+  // MLflow's numbers.
   enum class Status { kRunning = 1, kFinished = 3, kFailed = 4, kKilled = 5 };
   struct MetricFile {
     std::string name;
@@ -50,13 +51,13 @@ class MlflowRun {
   GrowingFile& file_of(std::string_view name);
   const GrowingFile* file_at(std::size_t index) const;
 
-  std::string output_;  // output_dir, from the root on
+  std::string output_;  // absolute output_dir
   std::string folder_;  // of this run
   std::string id_, name_;
   int64_t started_ = 0;       // milliseconds
-  mutable std::mutex mutex_;  // of files_, not of what is in them
+  mutable std::mutex mutex_;  // protects files_, not their contents
   std::vector<MetricFile> files_;
-  const int exceptions_;  // that were under way when it began
+  const int exceptions_;  // uncaught ones at the construction
   bool is_complete_ = false;
 };
 

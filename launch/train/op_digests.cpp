@@ -30,7 +30,7 @@ void OpDigests::after_op(const Executor& executor, OpId id) {
   if (next_) next_->after_op(executor, id);
   if (of_ != &executor) return;
   const Op& op = executor.program().graph.op(id);
-  if (op.when == RunWhen::kLastMicroBatch) return;  // it may have been passed over, and others write there
+  if (op.when == RunWhen::kLastMicroBatch) return;  // it may be skipped; others may write there
   uint32_t digest = 0;
   for (const ValueId value : op.outputs) {
     if (value == kNone || executor.program().graph.value(value).space == MemorySpace::kDisk) continue;

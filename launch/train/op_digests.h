@@ -1,7 +1,7 @@
-// Digests of what every op of a micro-batch writes, so that the same micro-batch can be computed again and the bits
-// compared: processors that compute wrongly now and then are how large trainings are spoilt unseen (numerics.verify_every).
-// For memory that the host can look at; what is on a disk is looked at when it is back. Outside of begin() and end()
-// an op costs one comparison.
+// Computes digests of the outputs of every op of a micro-batch, so that the micro-batch can be run twice and
+// the bits compared (numerics.verify_every). This finds faulty processors, which can spoil large trainings
+// unnoticed. It works on memory that the host can read; values on a disk are checked after they are back.
+// Outside of begin() and end() it costs one comparison per op.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@ namespace recollect {
 
 class OpDigests final : public ExecutorProbe {
  public:
-  // `next`, if any, is called as if it were the executor's own probe.
+  // Calls are forwarded to the probe `next`, if any.
   explicit OpDigests(ExecutorProbe* next) : next_(next) {}
 
-  // Between runs: of the ops of the run that follows, until end().
+  // Call both between runs: begin() before the run to record, end() after it.
   void begin(const Executor& executor);
-  std::vector<uint32_t> end();  // by op
-  // The first op of which two differ, or -1.
+  std::vector<uint32_t> end();  // one digest per op
+  // The first op with different digests, or -1.
   static int64_t first_difference(const std::vector<uint32_t>& a, const std::vector<uint32_t>& b);
 
   void before_op(const Executor& executor, OpId id) override;
@@ -27,7 +27,7 @@ class OpDigests final : public ExecutorProbe {
 
  private:
   ExecutorProbe* next_;
-  const Executor* of_ = nullptr;  // the one that is recorded
+  const Executor* of_ = nullptr;  // the recorded executor
   std::vector<uint32_t> digests_;
 };
 

@@ -42,7 +42,7 @@ DatasetSpec dataset_spec(const Config& config, const TaskData& task, DataFormat 
           .fields = task.fields};
 }
 
-// Whether what is said of masks does nothing; it ends at the first sample that is masked.
+// Whether no target is masked, so that mask settings have no effect. Stops at the first masked sample.
 bool has_all_labels(const Dataset& dataset) {
   for (int64_t i = 0; i < dataset.size(); ++i) {
     Fields sample;
@@ -52,8 +52,8 @@ bool has_all_labels(const Dataset& dataset) {
   return true;
 }
 
-// What threads have freed stays theirs, in a heap for each, unless the system is given it back: of texts it can be as
-// much as a small model takes.
+// Memory that threads have freed stays in their heaps unless it is returned to the system. After preparing
+// texts this can be as much as a small model needs.
 struct GivenBack {
   ~GivenBack() { give_back_freed_memory(); }
 };
@@ -81,7 +81,7 @@ OpenedData open_ids(const Config& config, const TaskData& task, DataFormat forma
   return packed(config, std::move(dataset), std::move(remarks), options.shuffled, options.index);
 }
 
-// Texts are padded behind their ends here; where the tokenizer pads before them, positions would be others.
+// Texts are padded on the right here. With a tokenizer that pads on the left, positions would differ.
 void check_padding_side(const Tokenizer& tokenizer, const Config& config) {
   if (tokenizer.habits().pads_left)
     throw Error(ExitCode::kInput,
@@ -90,7 +90,7 @@ void check_padding_side(const Tokenizer& tokenizer, const Config& config) {
                 "say \"padding_side\": \"right\" in tokenizer_config.json, if the model was trained so");
 }
 
-// What is said of conversations does nothing to texts.
+// Settings of conversations have no effect on texts: each is an error.
 void check_no_chats(const Config::Data& d, const std::vector<std::string>& paths) {
   const auto refuse = [&](const std::string& key) {
     throw Error(ExitCode::kConfiguration,
@@ -103,7 +103,7 @@ void check_no_chats(const Config::Data& d, const std::vector<std::string>& paths
     refuse(fmt::format("data.learn {}", name_of(d.learn)));
 }
 
-// Nothing where the records are texts.
+// Returns nothing if the records are texts.
 std::optional<PreparedChats> open_chats(const Config& config, const Tokenizer& tokenizer,
                                         const TextsSpec& texts) {
   const Config::Data& d = config.data;
@@ -125,7 +125,7 @@ std::optional<PreparedChats> open_chats(const Config& config, const Tokenizer& t
   return std::nullopt;
 }
 
-// Of language models.
+// Opens texts for language models.
 OpenedData open_texts(const Config& config, DataFormat format, const std::vector<std::string>& paths,
                       bool shuffled) {
   const Config::Data& d = config.data;
@@ -158,7 +158,7 @@ OpenedData open_texts(const Config& config, DataFormat format, const std::vector
   return packed(config, std::move(texts.dataset), std::move(remarks), shuffled);
 }
 
-// Each set by itself, packed too.
+// Opens and packs each set separately.
 OpenedData open_mixture(const Config& config, const TaskData& task, IndexReader* index) {
   const std::vector<double> weights = weights_of(config).value();
   std::vector<Mixture::Part> parts;
@@ -252,7 +252,7 @@ OpenedData open_training_data(const Config& config, const TaskData& task, IndexR
 
 namespace {
 
-// Other formats have no index that is worth it, or are prepared by every process.
+// Only JSONL of ids is opened once a node: other formats have no large index, or every process prepares them.
 OpenedData open_by_all(const Config& config, DataFormat format, Communicator& world, const OpenIds& open) {
   return format == DataFormat::kJsonl && !holds_texts(config, format) ? open_together(world, open)
                                                                       : open(nullptr);

@@ -1,5 +1,5 @@
-// The data that a run trains or evaluates on, opened: files that hold ids are read as training goes on, texts are
-// prepared before its first step.
+// Opens the data for training and evaluation. Files of ids are read during the training; texts are prepared
+// before the first step.
 #pragma once
 
 #include <string>
@@ -13,51 +13,51 @@
 
 namespace recollect {
 
-// What the processes of a node have in common of it.
+// The part of the data index that the processes of a node share.
 struct SharedIndex {
-  uint64_t bytes = 0;   // 0: nothing; every process has its own
-  bool counts = false;  // of the process that has made it
+  uint64_t bytes = 0;   // 0: not shared
+  bool counts = false;  // whether this process made it and counts it
 };
 
 struct OpenedData {
   std::unique_ptr<Dataset> dataset;
-  // Of prepared data:
+  // For prepared data:
   std::vector<std::string> labels = {};   // names of the classes
-  std::vector<std::string> metrics = {};  // by which the format is judged
-  std::vector<std::string> ids = {};      // of samples, where the file numbers them
-  std::vector<RowPlace> rows = {};        // of samples that are asked about, and not trained on
+  std::vector<std::string> metrics = {};  // the metrics of the format
+  std::vector<std::string> ids = {};      // of samples, if the file has them
+  std::vector<RowPlace> rows = {};        // of samples to predict, not to train
   std::unique_ptr<QuestionAnsweringSet> questions = {};
-  std::vector<std::string> remarks = {};  // on what was left out of files
-  std::string packing = {};  // how full the samples are that documents were packed into; "" where none were
-  std::string mixture = {};  // what share each set has; "" of one
+  std::vector<std::string> remarks = {};  // on skipped parts of files
+  std::string packing = {};  // how full packed samples are; "" without packing
+  std::string mixture = {};  // the share of each set; "" for one set
   SharedIndex index = {};
 };
 
 struct OpenOptions {
-  std::vector<std::string> labels = {};  // names of classes that other data of the run has found
-  bool labelled = true;                  // false: nothing is asked about labels in files of texts
-  IndexReader* index = nullptr;  // what another process has found out of the same files (open_together.h)
-  bool shuffled = false;         // documents are packed in the order of the run's first epoch
+  std::vector<std::string> labels = {};  // class names found in other data of the run
+  bool labelled = true;                  // false: labels in files of texts are ignored
+  IndexReader* index = nullptr;  // index by another process (open_together.h)
+  bool shuffled = false;         // pack documents in the order of the first epoch
 };
 
-// Errors: those of reading, and kInput where the classes are not as many as the model's head tells apart.
+// Throws the errors of reading, and kInput if the number of classes differs from that of the model's head.
 OpenedData open_data(const Config& config, const TaskData& task, DataFormat format,
                      const std::vector<std::string>& paths, const OpenOptions& options = {});
 
-// Those that the run trains on.
+// Opens the training data.
 OpenedData open_training_data(const Config& config, const TaskData& task, IndexReader* index = nullptr);
 
-// All data that a run reads, opened before its memory is predicted: what lies in memory of it (where samples begin, texts that
-// are prepared) is resident by then.
+// All data of a run, opened before its memory is predicted, so that its part in memory (the index of samples,
+// prepared texts) is resident by then.
 struct RunData {
-  OpenedData training, evaluation;  // empty where the run does not train, or does not evaluate
+  OpenedData training, evaluation;  // empty if the run does not train, or not evaluate
 };
-// Collective. `training`: of count_epochs().
+// Collective. `training` is the result of count_epochs().
 RunData open_run_data(const Config& config, Communicator& world, OpenedData training = {});
 
-// Collective. Of a run that counts epochs: opens the data to train on, and completes training.max_steps by the number
-// of its samples (launch/config/epochs.h). Of any other run: nothing is opened. Error kRanksDisagree where ranks have other
-// numbers.
+// Collective. If the run counts epochs, opens the training data and sets training.max_steps from the number
+// of samples (launch/config/epochs.h). Otherwise opens nothing. Throws kRanksDisagree if ranks have different
+// numbers of samples.
 OpenedData count_epochs(Config& config, Communicator& world);
 
 }  // namespace recollect

@@ -17,13 +17,13 @@ namespace recollect {
 
 namespace {
 
-// Where a rank runs, and what it offers to those of its node.
+// The process of a rank, and the index that it offers to ranks on its node.
 struct IndexOffer {
   uint64_t node = 0;
   int64_t process = 0;
   int64_t descriptor = -1;
   uint64_t bytes = 0;    // 0: nothing
-  uint64_t address = 0;  // of the shared_ptr, for ranks of the same process
+  uint64_t address = 0;  // of the shared_ptr, for ranks in the same process
 };
 
 std::vector<IndexOffer> gather_offers(IndexOffer mine, Communicator& world) {
@@ -33,8 +33,8 @@ std::vector<IndexOffer> gather_offers(IndexOffer mine, Communicator& world) {
   return all;
 }
 
-// Processes of a node see each other by their numbers: of one kernel, since it started, and of one space of such numbers. A
-// rank that cannot know is a node of its own.
+// Ranks are on the same node if their processes have the same kernel since its boot and the same PID
+// namespace. A rank that cannot tell counts as a separate node.
 IndexOffer place_of_rank(int rank) {
   const std::optional<std::string> boot = SystemFiles().read("/proc/sys/kernel/random/boot_id");
   struct stat numbers {};
@@ -65,7 +65,8 @@ Sentences read_sentences(IndexReader& from) {
   return read;
 }
 
-// The data then reads what it has found out from there too. Null where the system has no such memory.
+// Moves the index to shared memory; the data of this process then uses it there too. Null if the system has
+// no such memory.
 std::shared_ptr<SharedMemory> share(OpenedData& opened) {
   IndexWriter counted;
   write_all(opened, counted);
@@ -94,7 +95,7 @@ OpenedData open_by(const std::shared_ptr<const SharedMemory>& memory, const Open
   }
 }
 
-// Collective. While any rank still works all hear of it.
+// Collective. Ranks that work tell the others, so that these keep waiting.
 void work_while_others_wait(const std::function<void()>* work, Communicator& world) {
   constexpr std::chrono::milliseconds kNews{100};
   WriteThread thread;
@@ -142,13 +143,13 @@ OpenedData open_together(Communicator& world, const OpenIds& open) {
   }
   all = gather_offers(mine, world);
   const IndexOffer offer = all[static_cast<std::size_t>(of_node)];
-  std::shared_ptr<const SharedMemory> memory = made;  // mapped once a process
+  std::shared_ptr<const SharedMemory> memory = made;  // mapped once per process
   if (!leads && of_process == world.rank() && offer.bytes > 0)
     memory = SharedMemory::open(offer.process, static_cast<int>(offer.descriptor), offer.bytes);
   mine.address = memory ? reinterpret_cast<uint64_t>(&memory) : 0;
   all = gather_offers(mine, world);
   if (made) made->close_descriptor();
-  fail_together(world, [&] {  // `memory` stays until all have looked
+  fail_together(world, [&] {  // `memory` lives until all have copied it
     if (leads) return;
     const uint64_t address = all[static_cast<std::size_t>(of_process)].address;
     if (address != 0 && address != mine.address)

@@ -1,5 +1,5 @@
-// Data of ids, opened once a node: one process reads the files and finds out where their records are, and the others take
-// that from it (engine/data/shared_index.h).
+// Opens data of ids once a node: one process reads the files and makes the index of their records, and the
+// others use its index (engine/data/shared_index.h).
 #pragma once
 
 #include <functional>
@@ -9,11 +9,11 @@
 
 namespace recollect {
 
-// Opens the data; by what another process has found out of its files, where it is given.
+// Opens the data, with the index of another process if it is given.
 using OpenIds = std::function<OpenedData(IndexReader* index)>;
 
-// Collective. A rank that may not look into another's process, or sees other files, opens them by itself. However long the
-// first rank of a node takes, the others wait. Error: that of any rank, on all.
+// Collective. A rank that cannot access the other process, or sees other files, opens them itself. The others
+// wait for the first rank of a node without a time limit. The error of any rank is thrown on all.
 OpenedData open_together(Communicator& world, const OpenIds& open);
 
 }  // namespace recollect

@@ -20,11 +20,11 @@ namespace recollect {
 
 namespace {
 
-// What a rank will take, and where. Ranks that are threads of a process share what it takes.
+// The memory that a rank will use, and where. Ranks that are threads of one process share it.
 struct Claim {
   uint64_t place = 0, process = 0;  // digests of names
-  uint64_t bytes = 0, total = 0;    // total: of the place; 0: not known
-  uint64_t shared = 0;              // of `bytes`, what another process of the place counts
+  uint64_t bytes = 0, total = 0;    // total: of the place; 0: unknown
+  uint64_t shared = 0;              // the part of `bytes` that another process counts
 };
 
 Claim claim_of(const Session& session) {
@@ -53,7 +53,7 @@ std::vector<Claim> gather_claims(const Session& session) {
 struct MemoryPlace {
   int ranks = 0;
   uint64_t total = 0;
-  uint64_t shared = 0;                 // that several processes have and one counts
+  uint64_t shared = 0;                 // shared by several processes, counted by one
   std::map<uint64_t, uint64_t> bytes;  // by process
 
   uint64_t sum() const {
@@ -61,7 +61,7 @@ struct MemoryPlace {
     for (const auto& [process, taken] : bytes) sum += taken;
     return sum;
   }
-  // Of what is there; of places whose size is not known the one that is asked for most.
+  // The used fraction of the place. Among places of unknown size the one with the most bytes is the largest.
   double part() const { return static_cast<double>(sum()) / (total > 0 ? static_cast<double>(total) : 1.0); }
 };
 

@@ -56,7 +56,7 @@ std::string read_lock(int lock) {
   return text;
 }
 
-// The folder itself, or the nearest around it that is there.
+// The folder itself, or its nearest existing parent.
 std::string nearest_existing(const std::string& path) {
   fs::path at = fs::absolute(path).lexically_normal();
   std::error_code error;
@@ -64,7 +64,7 @@ std::string nearest_existing(const std::string& path) {
   return at.string();
 }
 
-// The one file that a run writes where its user says.
+// Checks the only file that a run writes to a path of the user.
 void check_gradients_file(const Config& config) {
   const std::string& file = config.debug.dump_gradients;
   if (file.empty()) return;
@@ -76,7 +76,7 @@ void check_gradients_file(const Config& config) {
                 "name another file");
 }
 
-// Whether the same run has died there: it has left its lock, and was configured alike.
+// Whether the same run has died there: its lock is left, and its configuration is the same.
 bool died_there(const Config& config) {
   std::error_code error;
   if (!fs::exists(config.output_dir + "/" + kLockName, error)) return false;
@@ -87,7 +87,7 @@ bool died_there(const Config& config) {
   return text == dump_resolved(config);
 }
 
-// A run that is resumed finds its own files there, also where it died before its first snapshot.
+// A resumed run finds its own files there, even if it died before its first snapshot.
 bool goes_on_by_itself(const Config& config) { return config.resume == "auto" && config.saves_snapshots(); }
 
 bool goes_on(const Config& config) {
@@ -101,14 +101,15 @@ std::string list_files(const std::vector<std::string>& found) {
 }
 
 bool is_within(const fs::path& path, const fs::path& folder) {
-  std::error_code error;  // of /dev/fd/63, which is no file's name
+  std::error_code error;  // e.g. for /dev/fd/63, which is no file
   const fs::path real = fs::weakly_canonical(path, error), around = fs::weakly_canonical(folder, error);
   if (error) return false;
   const fs::path from = real.lexically_relative(around);
   return !from.empty() && *from.begin() != "..";
 }
 
-// A file that the run reads, of those that would move away; "" where there is none. The configuration has been read.
+// A file that would move and that the run reads; "" if there is none. The configuration does not count,
+// because it has been read already.
 std::string read_among(const Config& config, const std::vector<std::string>& names) {
   std::vector<std::string> read = files_read(config);
   const auto configuration = config.origins.find("");
@@ -120,7 +121,8 @@ std::string read_among(const Config& config, const std::vector<std::string>& nam
   return "";
 }
 
-// Why the files of the run before cannot move away: it is none of ours, this one reads them, or would replace snapshots.
+// Why the files of an earlier run cannot be moved: they belong to no run, this run reads one, or it would
+// replace snapshots.
 std::string why_they_stay(const Config& config, const std::vector<std::string>& names) {
   if (std::find(names.begin(), names.end(), kResolvedConfig) == names.end())
     return fmt::format("{} holds files that a run would replace: {}", config.output_dir, list_files(names));
@@ -150,11 +152,11 @@ OutputFolder::OutputFolder(const Config& config)
   const bool locked = lock >= 0 && ::flock(lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
   if (locked) refuse_locked(lock);
   if (lock >= 0) ::close(lock);
-  files_to_move();  // or an error, as early as possible
+  files_to_move();  // throws as early as possible
 }
 
 OutputFolder::~OutputFolder() {
-  earlier_.reset();  // moved back where the run did not begin
+  earlier_.reset();  // moves back if the run did not begin
   if (LaunchAttempt().name().empty() && !(began_ && goes_on_by_itself_)) leave();
   if (lock_ >= 0) ::close(lock_);
 }
@@ -175,7 +177,7 @@ void OutputFolder::refuse_locked(int lock) const {
       "wait for its end, or name another output_dir");
 }
 
-// What an earlier attempt of the same launch has left is this run's own.
+// Files of an earlier attempt of the same launch belong to this run.
 bool OutputFolder::may_replace() const {
   if (overwrite_) return true;
   const LaunchAttempt attempt;
@@ -243,9 +245,9 @@ void OutputFolder::take(const std::vector<PlannedFile>& files) {
     const std::string path = path_ + "/" + kLockName;
     if (::fstat(lock_, &mine) == 0 && ::lstat(path.c_str(), &there) == 0 && mine.st_ino == there.st_ino)
       break;
-    ::close(std::exchange(lock_, -1));  // of a run that was just leaving
+    ::close(std::exchange(lock_, -1));  // the lock of a run that just ended
   }
-  const std::vector<std::string> before = files_to_move();  // somebody may have come and gone meanwhile
+  const std::vector<std::string> before = files_to_move();  // another run may have come and ended
   const std::string text = lock_text();
   const bool written = ::ftruncate(lock_, 0) == 0 &&
                        ::pwrite(lock_, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size());
@@ -255,7 +257,8 @@ void OutputFolder::take(const std::vector<PlannedFile>& files) {
   folder_ = Descriptor{::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
 }
 
-// Where the second file cannot be written the first would refuse the next try as another run's.
+// If the second file cannot be written, the first is removed; otherwise it would block the next start as the
+// file of another run.
 void OutputFolder::begin(const std::string& resolved, const std::string& plan) {
   const std::string first = path_ + "/" + kResolvedConfig;
   std::error_code ignored;

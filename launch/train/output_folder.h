@@ -1,6 +1,6 @@
-// The folder that a run writes to. One run at a time has it, by a lock that ends with its process. The files of the run
-// before move to its folder `earlier` unless they may be replaced. Looked at before memory is reserved; made and
-// written only when everything else is accepted.
+// The output folder of a run. One run at a time uses it; its lock ends with its process. The files of an
+// earlier run move to the subfolder `earlier` unless they may be replaced. The folder is checked before
+// memory is reserved, and created and written only after everything else has been accepted.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace recollect {
 
-// A file of a run, and the most bytes that it will have.
+// A file of a run, and the upper bound of its size.
 struct PlannedFile {
   std::string what;
   uint64_t bytes = 0;
@@ -22,30 +22,33 @@ struct PlannedFile {
 
 class OutputFolder {
  public:
-  // Error kStorage where the folder cannot be made, another run has it, or it holds what may neither be replaced nor
-  // move away. Writes nothing. `config` must outlive it.
+  // Throws kStorage if the folder cannot be created, another run uses it, or it holds files that may be
+  // neither replaced nor moved. Writes nothing. `config` must outlive it.
   explicit OutputFolder(const Config& config);
-  // Where a run of `recollect run` or of a job of Slurm has failed, their name stays: the next attempt may replace
-  // these files. So may the same run that is started again, where it goes on by itself (resume: auto).
+  // After the failure of a run under `recollect run` or Slurm, the name of the launch stays in the lock, and
+  // its next attempt may replace these files. The same holds for a run with resume: auto that is started
+  // again.
   ~OutputFolder();
   OutputFolder(const OutputFolder&) = delete;
   OutputFolder& operator=(const OutputFolder&) = delete;
 
-  // Makes and locks it, moves the files of the run before, and removes what dead processes have left half-written. Error
-  // kStorage too where its disk has no room for the files. The files move back where the run does not begin.
+  // Creates and locks the folder, moves the files of an earlier run, and removes incomplete files of dead
+  // processes. Also throws kStorage if the disk has no room for `files`. If the run does not begin, the moved
+  // files are moved back.
   void take(const std::vector<PlannedFile>& files);
-  // The configuration and the plan, with which the run begins: nothing refuses it any more. Error kStorage.
+  // Writes the configuration and the plan. The run begins with this and is not refused any more. Throws
+  // kStorage.
   void begin(const std::string& resolved, const std::string& plan);
-  // Whether take() has moved what another run had left, its snapshots too.
+  // Whether take() has moved the files of another run, including its snapshots.
   bool has_moved() const { return earlier_.has_value(); }
-  // Error kStorage where another folder has the name by now.
+  // Throws kStorage if another folder has the name now.
   void check_place() const;
-  // The run is done: nobody needs to know whose it was.
+  // The run is done: removes its lock.
   void leave();
 
  private:
   bool may_replace() const;
-  // Of the run before. Error kStorage where they may not.
+  // The files of an earlier run to move. Throws kStorage if they may not be moved.
   std::vector<std::string> files_to_move() const;
   void check_no_gradients() const;
   void check_space(const std::vector<PlannedFile>& files) const;

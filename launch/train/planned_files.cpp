@@ -12,8 +12,8 @@ namespace recollect {
 
 namespace {
 
-// Bounds, each at least half again as much as was ever seen.
-constexpr uint64_t kMetricsLine = 600;     // of a step, or of an evaluation
+// Upper bounds, each at least 1.5 times the largest size observed.
+constexpr uint64_t kMetricsLine = 600;     // for a step or an evaluation
 constexpr uint64_t kEventRecord = 1200;    // the same for TensorBoard
 constexpr uint64_t kMlflowLine = 1200;     // the same for MLflow, in all of its files
 constexpr uint64_t kMlflowRun = 1 << 20;   // a block of the disk for each parameter and tag
@@ -65,7 +65,7 @@ std::vector<PlannedFile> planned_files(const Config& config, const Session& sess
       files.push_back(
           {"base", kSmallFile + companions.bytes() + quantised_base_bytes(session.training_program().model)});
     if (config.lora.merge) files.push_back({"merged model", merged_model_bytes(session, companions)});
-    if (config.checkpoint.save_best_model)  // and the one that it takes the place of
+    if (config.checkpoint.save_best_model)  // and the one that it replaces
       files.push_back({"best model", 2 * model_bytes(config, session, companions)});
   }
   if (wants("jsonl")) files.push_back({"metrics", lines * kMetricsLine});

@@ -1,4 +1,4 @@
-// How much a run will write, before it writes anything.
+// Predicts how much a run will write.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace recollect {
 
-// The files of all ranks in the output folder, with bounds of their sizes; exact, but for its header, of the
-// model. `configured`: bytes of what says how the run was configured and planned.
+// The files of all ranks in the output folder with upper bounds of their sizes. The bound for the model is
+// exact except for its header. `configured` is the size of the configuration and the plan.
 std::vector<PlannedFile> planned_files(const Config& config, const Session& session, std::size_t configured);
 
 }  // namespace recollect

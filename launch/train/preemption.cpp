@@ -25,12 +25,12 @@ constexpr timespec kLookInterval{0, 200'000'000};
 bool is_launched() {
   try {
     return discover_ranks().has_value();
-  } catch (const Error&) {  // several, which disagree
+  } catch (const Error&) {  // several launchers that disagree
     return true;
   }
 }
 
-// Those that are not ignored: nohup means what it says.
+// The signals that are not ignored already, for example by nohup.
 sigset_t heeded_signals() {
   sigset_t signals;
   sigemptyset(&signals);
@@ -72,10 +72,10 @@ Preemption::~Preemption() {
   quits_ = true;
   for (const int signal : {SIGUSR1, SIGTERM})
     if (sigismember(&signals_, signal) == 1)
-      pthread_kill(thread_.native_handle(), signal);  // so that it sees it now
+      pthread_kill(thread_.native_handle(), signal);  // wakes the thread
   thread_.join();
   if (sigismember(&signals_, SIGUSR1) == 1) ::signal(SIGUSR1, SIG_IGN);
-  if (late_ != 0) ::raise(late_);  // of this thread, which lets it through now
+  if (late_ != 0) ::raise(late_);  // to this thread, which now unblocks it
   pthread_sigmask(SIG_UNBLOCK, &signals_, nullptr);
 }
 
@@ -143,8 +143,8 @@ void Preemption::end_at_once(int signal, const std::string& why) {
                                         : signal == SIGTERM ? "ended by SIGTERM"
                                                             : "ended by a second SIGUSR1");
   ::signal(signal, SIG_DFL);
-  ::raise(signal);  // of this thread, which still holds it
-  sigset_t only;    // another one that waits would end the process first, in its name
+  ::raise(signal);  // to this thread, which still blocks it
+  sigset_t only;    // another pending one must not end the process
   sigemptyset(&only);
   sigaddset(&only, signal);
   pthread_sigmask(SIG_UNBLOCK, &only, nullptr);

@@ -1,12 +1,13 @@
-// What asks a run to end, and to be gone on with later: SIGUSR1, and SIGTERM where whoever sends it leaves time for a step
-// and a snapshot. Slurm and `recollect run` do, 30 seconds by default; mpirun leaves one second, in which nothing can be
-// promised: there SIGTERM ends the process at once, as it does where no snapshots are saved, or before the first step.
-// A thread of its own waits for the signals, whatever the ranks of the process are doing, and between two steps these ask.
-// The second signal ends the process at once; what comes within half a second of the first is the same request, which
-// launchers and batch systems both pass on.
+// Handles preemption: signals that ask a run to end so that it can be resumed later. These are SIGUSR1, and
+// SIGTERM if it leaves time for a step and a snapshot. Slurm and `recollect run` leave 30 seconds by default.
+// mpirun leaves one second, which is too little: there SIGTERM ends the process at once, as it does if no
+// snapshots are saved, or before the first step. A separate thread waits for the signals at all times; the
+// ranks of the process ask it between two steps. The second signal ends the process at once. A signal within
+// half a second of the first counts as the same request, because launchers and batch systems may both pass it
+// on.
 //
-// SIGINT, Ctrl-C, ends a process that no launcher has started at once, with a sentence on what is saved. Launchers have words of
-// their own for it.
+// SIGINT (Ctrl-C) ends a process without a launcher at once, with a message on what is saved. Launchers print
+// their own message.
 #pragma once
 
 #include <signal.h>
@@ -25,25 +26,27 @@
 
 namespace recollect {
 
-// Seconds from SIGTERM to SIGKILL, as far as the environment of the process says.
+// Seconds from SIGTERM to SIGKILL, from the environment of the process.
 double grace_seconds(const std::function<const char*(const char*)>& environment);
 
 class Preemption {
  public:
-  // For the first instructions of a run, while it has one thread: the signals wait until there is an object of this class.
+  // Call it at the start of a run, while it has one thread. Blocks the signals until an object of this class
+  // exists.
   static void hold();
 
-  // `ranks` of this process: its thread looks after them too.
+  // `ranks` are those of this process; the thread watches them too.
   explicit Preemption(RankWatch& ranks);
-  // The signals mean again what they meant before; SIGUSR1 nothing.
+  // Restores the former handling of the signals, and ignores SIGUSR1.
   ~Preemption();
   Preemption(const Preemption&) = delete;
   Preemption& operator=(const Preemption&) = delete;
 
-  // From now on there is something to lose, and to save where the run saves snapshots. `done`: steps. Of each rank.
+  // Each rank calls it before its first step: from now on there is progress to save. `done` is the number of
+  // finished steps.
   void begin_steps(const Config& config, int64_t done);
   void after_step(int64_t step) { step_ = step; }
-  // Collective, between two steps: the signal that some rank's process was sent; 0: none was.
+  // Collective, between two steps. Returns the signal that the process of any rank received, or 0.
   int agree(Communicator& world) const;
 
  private:
@@ -59,16 +62,16 @@ class Preemption {
   const bool grace_suffices_;
   std::atomic<bool> quits_ = false, may_wait_ = false;
   std::atomic<int> asked_ = 0;
-  std::atomic<int64_t> step_ = 0;  // done
+  std::atomic<int64_t> step_ = 0;  // finished steps
   struct Run {
     int64_t steps;
-    std::string snapshots, resume;  // the folder, "" where none are saved
+    std::string snapshots, resume;  // snapshots: the folder; "" if none are saved
   };
   mutable std::mutex mutex_;
-  std::optional<Run> run_;      // once it trains
-  Clock::time_point asked_at_;  // the thread's
-  int late_ = 0;                // likewise: a signal that came when it was told to quit
-  std::thread thread_;          // last: it uses all the others
+  std::optional<Run> run_;      // set once it trains
+  Clock::time_point asked_at_;  // used only by the thread
+  int late_ = 0;                // also; a signal that came while it was quitting
+  std::thread thread_;          // last, because it uses all other members
 };
 
 }  // namespace recollect

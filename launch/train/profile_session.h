@@ -1,4 +1,4 @@
-// Trains the steps that a configuration asks for and times the ops of the last few of them: what `recollect profile` shows.
+// Trains the steps of a configuration and times the ops of the last ones, for `recollect profile`.
 #pragma once
 
 #include "launch/report/rank_report.h"
@@ -6,7 +6,8 @@
 
 namespace recollect {
 
-// The rank's report at the end. Of up to so many steps that end with profiling.step it has the medians.
+// Returns the rank's report at the end. It has the medians of up to `recorded` steps, the last of which is
+// profiling.step.
 RankReport profile_session(const Config& config, Session& session, int64_t recorded);
 
 }  // namespace recollect

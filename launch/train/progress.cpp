@@ -16,7 +16,7 @@ namespace recollect {
 namespace {
 
 constexpr int kAllDigits = 17, kOfAnEpoch = 9, kOfAClock = 6;
-constexpr std::string_view kEvaluated = "eval_";  // begins what an evaluation's line says of itself
+constexpr std::string_view kEvaluated = "eval_";  // prefix of an evaluation's metrics
 
 double tokens_per_second(const StepResult& r) { return static_cast<double>(r.tokens) / r.seconds; }
 
@@ -41,7 +41,7 @@ Progress::Progress(const Config& config, uint64_t memory_bytes, int64_t steps_do
 Progress::~Progress() {
   try {
     finish();
-  } catch (const std::exception&) {  // a line's end on the terminal is not worth a run
+  } catch (const std::exception&) {  // output to a terminal must not end a run
   }
 }
 
@@ -105,7 +105,7 @@ void Progress::report(const StepResult& r) {
 }
 
 void Progress::report(const EvaluationResult& r, int64_t steps_done) {
-  constexpr int kLast = 100;  // in importance
+  constexpr int kLast = 100;  // the least important
   std::array<Metric, 5 + MetricList::kMost> metrics{
       {{"eval_loss", r.loss, kAllDigits},
        {"eval_tokens", static_cast<double>(r.tokens)},

@@ -1,5 +1,6 @@
-// What rank 0 says while it trains: lines of some steps and of all evaluations, on a terminal above a bar, and metrics: some
-// for each step, among them a "loss", and some for each evaluation, among them an "eval_loss" and the task's own.
+// The output of rank 0 during training: lines for some steps and all evaluations, a progress bar below them
+// on a terminal, and metrics. Each step has metrics with a "loss", each evaluation metrics with an
+// "eval_loss" and those of the task.
 #pragma once
 
 #include <chrono>
@@ -12,36 +13,37 @@
 
 namespace recollect {
 
-// Steps between lines: logging.steps, or where that leaves it open about twenty lines a run, and more of a long one.
+// Steps between lines: logging.steps, or by default so that a run has about twenty lines, and a long one
+// more.
 int64_t steps_between_lines(const Config& config);
 
 class Progress {
  public:
-  // `memory_bytes`: what the rank holds of the device. `steps_done`: of a run that is resumed.
+  // `memory_bytes` is the device memory of the rank. `steps_done` is not 0 in a resumed run.
   Progress(const Config& config, uint64_t memory_bytes, int64_t steps_done = 0);
   ~Progress();
   void report(const StepResult& result);
   void report(const EvaluationResult& result, int64_t steps_done);
-  // Takes the bar away, so that what follows has its place. It comes again with a later step.
+  // Erases the bar, so that other output can use its line. The next step draws it again.
   void finish();
-  // A run goes on behind this step again: what was said of later ones no longer counts.
+  // The run continues after this step again: metrics of later steps no longer count.
   void go_back_to(int64_t step);
-  // The run has done all that it was to do; trackers show it as finished.
+  // The run has finished all its steps; trackers show it as finished.
   void complete() { metrics_.complete(); }
-  // Until the metrics so far are on the disk. From any thread.
+  // Waits until the metrics so far are on the disk. Any thread may call it.
   void flush_metrics() const { metrics_.flush(); }
 
  private:
   using Clock = std::chrono::steady_clock;
 
   void draw_bar(const StepResult& result);
-  // Above the bar.
+  // Writes a line above the bar.
   void write(FittedLine& line);
 
   MetricsLog metrics_;
   int64_t total_steps_, every_;
-  double every_epochs_;   // in place of every_ where it is not 0
-  int64_t steps_before_;  // that this run has not made, or no longer counts
+  double every_epochs_;   // if not 0, used instead of every_
+  int64_t steps_before_;  // not made by this run, or undone
   ProgressBar bar_;
   Clock::time_point start_ = Clock::now();
   uint64_t memory_bytes_;

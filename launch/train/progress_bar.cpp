@@ -20,7 +20,8 @@ namespace {
 constexpr std::chrono::milliseconds kPause{125};
 constexpr std::size_t kLeastGraphic = 6, kMostGraphic = 40;  // with its brackets
 
-// Open MPI gives its ranks a terminal of their own, whatever mpirun itself writes to; ours gives them a pipe.
+// Open MPI gives its ranks a pseudo-terminal, whatever mpirun itself writes to; `recollect run` gives them a
+// pipe.
 bool has_launcher() { return std::getenv("OMPI_COMM_WORLD_RANK") || std::getenv(kBarBeside); }
 
 Descriptor terminal_of_launcher() {
@@ -85,7 +86,7 @@ ProgressBar::ProgressBar(ProgressStyle style)
       beside_(characters_beside()),
       on_(is_wanted(style, of_launcher_)) {}
 
-// The last column stays free: some terminals begin a new line as soon as it is written to.
+// The last column stays free, because some terminals begin a new line when it is written.
 int ProgressBar::columns() const {
   return on_ ? std::max(1, columns_of(of_launcher_ ? of_launcher_.get() : STDOUT_FILENO) - beside_ - 1) : 0;
 }

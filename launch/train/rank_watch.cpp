@@ -77,7 +77,7 @@ void RankStatus::write(ExitCode code, const std::string& failure) noexcept {
     std::filesystem::create_directories(folder_, none);
     const Json json = status_json(world_, *log_, code, failure);
     write_text_file(path_, json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
-  } catch (const std::exception&) {  // the failure itself is the news
+  } catch (const std::exception&) {  // only the failure itself matters
   }
 }
 

@@ -1,6 +1,6 @@
-// What is known of a rank whose run fails, for whoever looks afterwards: status.<rank>.json in the output folder says
-// how it failed, who stopped the run, and its latest 256 collectives. A rank that cannot fail by itself, because it does not come
-// out of what it does while the others have given the run up, is seen by the watch of its process, which ends it.
+// Writes the status of a rank when a run fails: status.<rank>.json in the output folder says how it failed,
+// which rank stopped the run, and its latest 256 collectives. If the other ranks have given up the run and a
+// rank hangs, the watch of its process ends it.
 #pragma once
 
 #include <chrono>
@@ -16,16 +16,16 @@
 
 namespace recollect {
 
-// One rank, from before its first collective.
+// The status of one rank. Construct it before the first collective.
 class RankStatus {
  public:
   RankStatus(Communicator& world, std::string folder);
 
   CallLog& log() const { return *log_; }
   const Communicator& world() const { return world_; }
-  // It trains: from now on a failure leaves the file, and that of an earlier run goes.
+  // The training begins: from now on a failure writes the file; removes that of an earlier run.
   void begin();
-  // Any thread; the first one counts.
+  // Any thread may call it; only the first call counts.
   void write(ExitCode code, const std::string& failure) noexcept;
 
  private:
@@ -36,18 +36,18 @@ class RankStatus {
   bool writes_ = false;
 };
 
-// The ranks of this process. Any thread may call.
+// Watches the ranks of this process. Any thread may call it.
 class RankWatch {
  public:
   void add(RankStatus& status);
   // The rank has failed, or is done (kOk).
   void remove(RankStatus& status, ExitCode code, const std::string& failure);
 
-  // Whether the others of some rank have given the run up.
+  // Whether other ranks have given up the run.
   bool is_stopped() const;
-  // Ends the process where that was long ago, and the rank is still busy.
+  // Ends the process if that was long ago and a rank is still busy.
   void look();
-  // Before the process is ended: the files of all its ranks.
+  // Writes the files of all ranks of this process, before it is ended.
   void write_all(ExitCode code, const std::string& failure) const;
 
  private:
@@ -60,7 +60,7 @@ class RankWatch {
   mutable std::mutex mutex_;
   std::vector<RankStatus*> ranks_;
   std::optional<Clock::time_point> stopped_since_;
-  std::optional<Failure> failure_;  // of a rank of this process, that was no other one's
+  std::optional<Failure> failure_;  // the first failure in this process that was not caused by another rank
 };
 
 }  // namespace recollect

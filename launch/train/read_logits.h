@@ -1,4 +1,4 @@
-// Logits of any type as numbers of the host.
+// Reads logits of any type to host memory as doubles.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace recollect {
 
-// `logits` is a value that outlives forward, which has been run. `bytes` is scratch; both vectors keep their memory.
+// `logits` must outlive forward, which has run. `bytes` is scratch memory. Both vectors keep their memory.
 void read_logits(const Executor& executor, ValueId logits, std::vector<std::byte>& bytes,
                  std::vector<double>& numbers);
 

@@ -26,14 +26,14 @@ namespace {
 
 using Folders = std::vector<std::string>;
 
-// As it is called where nothing follows: without a slash at its end. A manifest stands for its snapshot.
+// The path without a slash at its end. The path of a manifest means its snapshot.
 std::string plain_path(const std::string& path) {
   std::filesystem::path name = std::filesystem::path(path).lexically_normal();
   if (name.filename() == kManifestName) name = name.parent_path();
   return (name.has_filename() ? name : name.parent_path()).string();
 }
 
-// What rank 0 finds is everybody's.
+// Rank 0 searches, and all ranks get its result.
 template <typename Find>
 Folders found_by_first(Communicator& world, const Find& find) {
   std::string list;
@@ -47,7 +47,7 @@ Folders found_by_first(Communicator& world, const Find& find) {
   return folders;
 }
 
-// The newest first.
+// All snapshots in a folder, the newest first.
 Folders all_in(const std::string& path) {
   Folders folders;
   const SnapshotFolder folder(path);
@@ -55,7 +55,7 @@ Folders all_in(const std::string& path) {
   return folders;
 }
 
-// The same, and behind each what it has replaced, which is still there where a run has died before it removed that.
+// The same, and after each the snapshot that it replaced, which exists if a run died before it removed it.
 Folders all_with_former(const std::string& path) {
   Folders folders;
   const SnapshotFolder folder(path);
@@ -67,7 +67,7 @@ Folders all_with_former(const std::string& path) {
   return folders;
 }
 
-// What an earlier attempt of this launch has saved. Those whose manifest cannot be read may be among them.
+// The snapshots of earlier attempts of this launch. Those with an unreadable manifest may be included.
 Folders of_earlier_attempt(const Config& config) {
   const LaunchAttempt attempt;
   Folders folders = attempt.is_later() ? all_in(config.snapshot_folder()) : Folders();
@@ -92,7 +92,7 @@ Folders later_than(int64_t step, const Config& config) {
   return later;
 }
 
-// Key -> value, of a configuration as it is dumped: sections are indented by two.
+// Maps the keys of a dumped configuration to their values. Sections are indented by two.
 std::map<std::string, std::string> keys_of(const std::string& dumped) {
   std::map<std::string, std::string> keys;
   std::vector<std::string> sections;
@@ -117,7 +117,7 @@ bool decides_results(const ConfigKey& key) {
   return key.decides == Decides::kResults;
 }
 
-// Whether the learning rate of a step depends on how many there are.
+// Whether the learning rate of a step depends on the number of steps.
 bool rate_follows_length(const std::map<std::string, std::string>& keys) {
   const auto value = [&](const char* key) {
     const auto found = keys.find(key);
@@ -144,8 +144,8 @@ bool decides_base(const ConfigKey& key, const std::map<std::string, std::string>
 
 using Contents = std::map<std::string, std::string>;
 
-// Keys that name files of which is known what they held and hold: how they are spelled decides nothing, but with
-// data.weights, which are of the entries.
+// Whether the contents of the files of a key are known for both runs. Then the spelling of their paths does
+// not matter, except with data.weights, which belong to the entries.
 bool is_known_by_contents(const std::string& path, const Contents& before, const Contents& now,
                           const std::map<std::string, std::string>& keys) {
   const auto weights = keys.find("data.weights");
@@ -153,7 +153,7 @@ bool is_known_by_contents(const std::string& path, const Contents& before, const
          (path != "data.path" || weights == keys.end() || weights->second == "[]");
 }
 
-// Those keys whose files hold something else than they did.
+// The keys whose files have changed.
 std::vector<std::string> changed_contents(const Contents& before, const Contents& now) {
   std::vector<std::string> changed;
   for (const auto& [key, word] : now)
@@ -195,7 +195,7 @@ std::string classes_of(const std::string& configuration) {
   return found == keys.end() ? "[]" : found->second;
 }
 
-// What is wrong on any rank; "" where all have loaded it.
+// The problem on any rank; "" if all have loaded the snapshot.
 std::string try_to_load(const Config& config, const std::string& folder, const TrainingState& state,
                         Communicator& world, Resumed& resumed) {
   std::string wrong;
@@ -224,7 +224,7 @@ std::string try_to_load(const Config& config, const std::string& folder, const T
   return bad == all.end() ? "" : *bad;
 }
 
-// The state may be anything where none could be loaded, so that nothing can begin there.
+// Throws if no snapshot could be loaded: the state is then undefined, so that the run cannot begin.
 void check_any(const Resumed& resumed, const Config& config) {
   if (!resumed.folder.empty() || resumed.passed_over.empty()) return;
   throw Error(ExitCode::kInput,
@@ -233,7 +233,7 @@ void check_any(const Resumed& resumed, const Config& config) {
               "start anew with resume=never, whose first snapshot replaces them");
 }
 
-// As resume: PATH does.
+// Resumes as resume: PATH requires.
 Resumed resume_from_path(const Config& config, const TrainingState& state, Communicator& world) {
   const std::string path = plain_path(config.resume);
   const bool one = step_of_folder(std::filesystem::path(path).filename().string()) >= 0;
@@ -345,7 +345,7 @@ bool has_own_snapshots(const Config& config) {
   return false;
 }
 
-// A class whose name no configuration could hold is not kept.
+// A class name that a configuration cannot hold is not stored.
 std::string recorded_configuration(Config config, const Session& session) {
   const std::vector<std::string>& names = session.labels();
   if ((config.task == Task::kSequenceClassification || config.task == Task::kTokenClassification) &&

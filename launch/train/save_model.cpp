@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The folder of the configuration file; the working directory where there is no such file.
+// The folder of the configuration file, or the working directory if there is no file.
 std::string configuration_folder(const Config& config) {
   const auto file = config.origins.find("");
   if (file == config.origins.end()) return ".";
@@ -28,7 +28,7 @@ std::string configuration_folder(const Config& config) {
   return folder.empty() ? "." : folder;
 }
 
-// A new folder there. Error kStorage.
+// Creates a new folder in `around`. Throws kStorage.
 std::string make_rescue_folder(const std::string& around, const std::string& output) {
   const fs::path name = fs::path(output).lexically_normal();
   const std::string stem = (name.has_filename() ? name.filename() : name.parent_path().filename()).string();
@@ -106,7 +106,7 @@ void ModelSave::save(const std::optional<Error>& not_there) {
   if (first && !refused) try {
       description_->commit();
     } catch (const Error& error) {
-      refused = error;  // then the weights go where it can be written too
+      refused = error;  // then the weights are written elsewhere too
     }
   if (refused) file_.reset();
   std::optional<Error> failed = session_.weights().save(file_.get());

@@ -1,5 +1,5 @@
-// The trained model on its way to the disk. Its space is claimed before the first step; where the disk fails
-// all the same, the model goes beside the configuration file.
+// Saves the trained model. Its disk space is reserved before the first step. If the disk fails nevertheless,
+// the model is written beside the configuration file.
 #pragma once
 
 #include <memory>
@@ -15,33 +15,32 @@ namespace recollect {
 inline constexpr const char* kModelFile = "/model.safetensors";
 inline constexpr const char* kMergedFolder = "/merged";  // in output_dir
 
-// Error kInput where the tokenizer of token files has more tokens than the model.
+// Throws kInput if the tokenizer of token files has more tokens than the model.
 void check_companions(const Config& config);
-// The files of what is saved, "/model.safetensors" and "/config.json": those of the model that is trained, or of its
-// adapters.
+// The names of the saved files, "/model.safetensors" and "/config.json", or those of adapters.
 std::string saved_weights_file(const Config& config);
-// In a folder with saved weights: that file, or the index of several files.
+// The weights file in a folder, or the index of several files.
 std::string weights_in(const std::string& folder, const Config& config);
-// The size above which several files are written; 0: one file, always so for adapters.
+// The size above which several files are written; 0 means one file, as always for adapters.
 uint64_t shard_bytes(const Config& config);
 std::string saved_description_file(const Config& config);
-// The second, without its name yet. Error kStorage.
+// Writes the description file under a temporary name. Throws kStorage.
 ReplacementFile write_description(const Config& config, const Session& session, const Companions& companions,
                                   const std::string& folder);
 
 class ModelSave {
  public:
-  // Rank 0 claims the space. Error kStorage. Nothing where checkpoint.save_model is off.
+  // Rank 0 reserves the disk space. Throws kStorage. Does nothing if checkpoint.save_model is off.
   ModelSave(const Config& config, const Session& session);
 
-  // Collective. Says what it has saved, or with lora.merge leaves that to merge(). Where nothing could be saved: Error
-  // kStorage. `not_there`: why not in the output folder, on all ranks.
+  // Collective. Prints what it has saved; with lora.merge, merge() does this. Throws kStorage if nothing
+  // could be saved. `not_there` is the reason, on all ranks, for not using the output folder.
   void save(const std::optional<Error>& not_there = {});
-  // On rank 0, when the others need it no more: lora.merge. Errors: kStorage, kInput.
+  // On rank 0, after the other ranks no longer need it: carries out lora.merge. Throws kStorage, kInput.
   void merge() const;
-  // Likewise: lora.save_base.
+  // As merge(), for lora.save_base.
   void save_base() const;
-  // Error kStorage, on rank 0, with the place where the model is instead of the output folder.
+  // On rank 0, throws kStorage with the place of the model if it is not in the output folder.
   void check_place() const;
 
  private:
@@ -52,8 +51,8 @@ class ModelSave {
   const Session& session_;
   std::optional<Companions> companions_;        // of rank 0
   std::unique_ptr<SafetensorsWriter> file_;     // of rank 0
-  std::optional<ReplacementFile> description_;  // config.json, written and without its name yet
-  std::string elsewhere_;                       // where the model is, if not in the output folder
+  std::optional<ReplacementFile> description_;  // config.json under a temporary name
+  std::string elsewhere_;                       // place of the model, if not in the output folder
   std::string why_;
 };
 

@@ -27,7 +27,7 @@ namespace recollect {
 
 namespace {
 
-constexpr int64_t kStepsToTell = 10;  // a slow rank
+constexpr int64_t kStepsToTell = 10;  // before a slow rank is reported
 
 LossScale loss_scale(const Config::Training& t) {
   if (!t.scales_loss()) return LossScale::fixed(1);
@@ -35,12 +35,12 @@ LossScale loss_scale(const Config::Training& t) {
                                 : LossScale::fixed(t.loss_scale);
 }
 
-// The ranks that share a model must have read the same batch of it: files may differ where no sample has
-// looked.
+// The tensor ranks must have read the same batch: files may differ in places that the comparison at the start
+// did not sample.
 void check_batch(const Config& config, const Mesh& mesh, const StepBatch& batch) {
   Communicator& tensor = mesh.host_communicator(kTensorAxis);
   if (!config.activation_checkpointing.verify || tensor.size() == 1) return;
-  std::map<std::string, std::string> hashes;  // by field, of all micro-batches
+  std::map<std::string, std::string> hashes;  // by field, over all micro-batches
   for (const MicroBatch& micro : batch.micro_batches)
     for (const Field& field : micro.fields)
       hashes[field.name] +=
@@ -51,9 +51,9 @@ void check_batch(const Config& config, const Mesh& mesh, const StepBatch& batch)
       "their files differ: give every rank the same", tensor);
 }
 
-// The samples of a step by their place in the dataset, of all data ranks. Collective.
+// Collective. The samples of a step on all data ranks, by their index in the dataset.
 std::string samples_text(const StepBatch& batch, DataFormat format, const Mesh& mesh) {
-  constexpr std::size_t kMost = 16;  // named of a rank
+  constexpr std::size_t kMost = 16;  // listed per rank
   std::vector<int64_t> mine;
   for (const MicroBatch& micro : batch.micro_batches)
     mine.insert(mine.end(), micro.indices.begin(), micro.indices.end());
@@ -175,7 +175,7 @@ void Session::load(const ReadyProgram& ready, RunState& state, const MicroBatch&
 
 void Session::set_scalars(const ReadyProgram& ready, const TargetCounts& valid, double loss_scale) {
   const auto columns = ready.executor->tensor(ready.training.model.scale).elements();
-  TargetWeights scale{};  // each column's mean weighs the same
+  TargetWeights scale{};  // each column's mean has the same weight
   for (std::size_t c = 0; c < scale.size(); ++c)
     if (valid[c] > 0) scale[c] = loss_scale / static_cast<double>(columns * valid[c]);
   ready.executor->write(ready.training.model.scale, scale.data());
@@ -252,7 +252,7 @@ StepResult Session::step() {
 void Session::note_memory(const StepBatch& batch, StepResult& result) {
   for (const MicroBatch& micro : batch.micro_batches) {
     const MemoryLedger& used =
-        batch_programs_.of(micro).executor->program().predicted();  // by kernels, to the byte
+        batch_programs_.of(micro).executor->program().predicted();  // exact with real kernels
     const uint64_t peak = used.peak();
     if (peak <= result.memory_peak) continue;
     result.memory_peak = peak;
@@ -263,8 +263,8 @@ void Session::note_memory(const StepBatch& batch, StepResult& result) {
   }
 }
 
-// Seconds of the latest step in which this rank waited for others: where its kernels stood in collectives, and where
-// they stood for a stream that did.
+// The seconds of the latest step in which this rank waited for others: in collectives on the compute stream,
+// and for streams that waited in collectives.
 double Session::waited_in_step() {
   const CollectiveMeter::Waiting now = meter_.waiting(), before = std::exchange(waited_, now);
   const double stands = exposed_seconds(programs_, StreamId::kCommunication) +
@@ -280,10 +280,10 @@ void Session::adapt() {
   bool replaced = false;
   on_device([&] { replaced = adaptation_->replan(); });
   if (replaced) times_.restart();
-  if (profiled_step_ > 0) profiled_step_ = std::max(profiled_step_, step_ + 1);  // the recorder has measured
+  if (profiled_step_ > 0) profiled_step_ = std::max(profiled_step_, step_ + 1);  // the recorder was in use
 }
 
-// What measures for a plan is recorded of any program; the profile is of the one that reports are of.
+// Measurements for a new plan record any program; a profile records only the program that reports describe.
 void Session::begin_recording(const MicroBatch& first) {
   StepRecorder* const recorder = programs_.recorder();
   const bool measures = adaptation_ && adaptation_->records_after(steps_here_);
@@ -329,7 +329,8 @@ void Session::run_verified(const ReadyProgram& ready, const RunState& state) {
     on_device([&] { ready.executor->run_micro_batch(state); });
     of_run = digests_.end();
   }
-  // What a rank got wrong spreads by collectives: the one with the earliest op is where it began.
+  // Collectives spread a wrong value to other ranks, so that the rank with the earliest differing op caused
+  // it.
   Communicator& world = mesh_.world();
   const int64_t differs = OpDigests::first_difference(digests[0], digests[1]);
   std::vector<int64_t> all(static_cast<std::size_t>(world.size()));
@@ -399,7 +400,7 @@ EvaluationResult Session::evaluate() {
   result.epoch = epoch();
   if (!best_.judges()) return result;
   double value = metric_value(result, config_.evaluation.metric_for_best_model);
-  mesh_.world().broadcast({&value, {1}, DType::kF64}, 0);  // all ranks end behind the same step
+  mesh_.world().broadcast({&value, {1}, DType::kF64}, 0);  // so that all ranks end after the same step
   result.is_best = best_.look(value, step_);
   return result;
 }
@@ -426,7 +427,7 @@ std::string Session::explain_non_finite(const StepBatch& batch, const TargetCoun
       config_.training.scales_loss() ? fmt::format(" at loss scale {}", result.loss_scale) : "";
   const auto plain = [](double number) {
     return std::isnan(number) ? std::fabs(number) : number;
-  };  // no -nan
+  };  // avoids -nan
   return fmt::format("step {}: loss {}, gradient norm {}{}; the first value that is not finite is {}",
                      result.step, plain(result.loss), plain(result.grad_norm), scaled, first);
 }

@@ -1,5 +1,5 @@
-// One rank's training: its programs, its weights and its data, a step at a time. Says nothing on the terminal
-// and writes no files; `train` does.
+// The training of one rank: its programs, weights and data, one step at a time. It prints nothing and writes
+// no files; train() does.
 #pragma once
 
 #include <functional>
@@ -37,95 +37,98 @@ struct StepResult {
   double loss = 0;   // mean over the valid targets of the global batch
   double grad_norm = 0;
   double learning_rate = 0;
-  double loss_scale = 1;      // that the gradients of this step had
-  bool skipped = false;       // loss or gradients are not finite at that scale: nothing was updated
-  int64_t tokens = 0;         // read by all ranks, padding included
-  int64_t valid_targets = 0;  // that count in the loss, of all ranks
+  double loss_scale = 1;      // the scale of this step's gradients
+  bool skipped = false;       // nothing was updated: not finite at this scale
+  int64_t tokens = 0;         // read by all ranks, including padding
+  int64_t valid_targets = 0;  // those that count in the loss, over all ranks
   double epoch = 0;           // Session::epoch() after it
   TrainedSoFar so_far = {};
-  // Of this rank's micro-batch that takes most memory: its samples, the tokens of each, padding included, and the bytes
-  // of the device's arena that its program uses at most, with the phase in which it does.
+  // For this rank's micro-batch with the most memory: its samples, the tokens of each including padding, and
+  // the peak of its program in the device's arena, with the phase of the peak.
   int64_t samples = 0, sequence_length = 0;
   uint64_t memory_peak = 0;
   Phase peak_phase = Phase::kForward;
   double seconds = 0;
-  double waited = 0;  // of them, for other ranks
-  // What is not finite, and which samples the batch has, where the run goes on all the same (numerics.on_non_finite).
+  double waited = 0;  // the part that waited for other ranks
+  // The non-finite value and the samples of the batch, if the run continues nevertheless
+  // (numerics.on_non_finite).
   std::string not_finite = {};
-  std::string spike = {};  // how far the loss is above those before it, and which samples the batch has
+  std::string spike = {};  // the loss against earlier ones, and the samples of the batch
 };
 
 class Session {
  public:
   // `config` is resolved for this world, which must outlive the session. Reserves all memory, and loads or
-  // initialises the weights.
-  // `restore`, where it is given, fills the state, for which nothing is loaded or initialised then; or says that there is
-  // nothing to go on from.
+  // initialises the weights. `restore`, if given, fills the state, and nothing is loaded or initialised; or
+  // it returns nothing if there is nothing to resume from.
   using Restore = std::function<std::optional<TrainingProgress>(const TrainingState&)>;
-  // `training_data`: where it is open already (open_data.h). `clock`: of all that came before.
+  // `training_data` is given if it is open already (open_data.h). `clock` has the times of the start so far.
   Session(const Config& config, Communicator& world, const ProgramParts& parts = {},
           const Restore& restore = {}, OpenedData training_data = {}, const StartClock& clock = {});
 
-  // With the laps of what the session took to be ready.
+  // The clock with the laps of this constructor.
   const StartClock& start_clock() const { return clock_; }
 
-  // Collective, when training is over. Error kNumerics, naming what is wrong, where the last update has left
-  // a parameter that is not finite, or no step has updated anything.
+  // Collective, after the training. Throws kNumerics if a parameter is not finite after the last update, or
+  // if no step has updated anything; the error says which.
   void check_trained() const;
 
-  // Every step from this one to profiling.step is recorded, not that one alone.
+  // Records every step from this one to profiling.step, not only that one.
   void record_from(int64_t step) { recorded_from_ = step; }
 
-  // One optimizer step. Error kNumerics, naming the first bad tensor, when the loss is not finite, or
-  // gradients are not and no smaller loss scale could help; the weights are then those from before the step. Error
-  // kIntegrity, naming rank and op, where an op gave other bits when it was run again.
+  // Runs one optimizer step. Throws kNumerics, naming the first bad tensor, if the loss is not finite, or if
+  // gradients are not and a smaller loss scale cannot help; the weights are then unchanged. Throws
+  // kIntegrity, naming rank and op, if an op gave other bits in its second run.
   StepResult step();
-  // The state is that of `progress` again; batches go on behind the latest, and the best evaluation stays what it is.
+  // The state is that of `progress` again. Batches continue after the latest one, and the best evaluation
+  // does not change.
   void go_back_to(const TrainingProgress& progress);
   // The loss on the evaluation set with the weights as they are. Only for a run that evaluates.
   EvaluationResult evaluate();
 
-  // The program that takes most memory of those that have trained; before the first step that of the longest
+  // The program with the most memory among those that have trained; before the first step that of the longest
   // micro-batches.
   const TrainingProgram& training_program() const { return programs_.neediest().training; }
   const Executor& executor() const { return *programs_.neediest().executor; }
   const ProgramCache& programs() const { return programs_; }
   const Weights& weights() const { return weights_; }
-  // What the next step depends on, between two steps.
+  // Everything that the next step depends on; valid between two steps.
   const TrainingState& state() const { return *state_; }
   TrainingProgress progress() const;
-  // Of the evaluations so far; nothing where nothing depends on which is the best.
+  // The best evaluation so far; empty if the run does not compare evaluations.
   const BestEvaluation& best() const { return best_.state(); }
-  // Whether no step is left: all are done, or evaluation.early_stopping_patience ends the run before.
+  // Whether no step is left: all are done, or evaluation.early_stopping_patience ends the run early.
   bool is_done() const { return stops_early() || step_ >= config_.training.max_steps; }
   bool stops_early() const { return best_.patience_is_over() && step_ < config_.training.max_steps; }
-  // Parameters that model.pretrained has not, such as a new head's: they were drawn.
+  // Parameters that model.pretrained lacks, such as a new head, and that were initialised at random.
   const std::vector<std::string>& drawn() const { return drawn_; }
-  // Names of the classes that the data has; none where it does not name them.
+  // The class names in the data; empty if it has none.
   const std::vector<std::string>& labels() const { return labels_; }
-  // On what was left out of the files of data.
+  // Remarks on skipped parts of the data files.
   const std::vector<std::string>& data_remarks() const { return data_remarks_; }
-  // Of the training data; 0 where it never ends.
+  // The size of the training data; 0 if it is endless.
   int64_t samples() const {
     const Dataset* const samples = data_.training.dataset.get();
     const bool endless = config_.data.format == DataFormat::kRandom && config_.data.samples == 0;
     return samples && !endless ? samples->size() : 0;
   }
   TrainedSoFar so_far() const;
-  // How often the training data has been gone through, in fractions; 0 where it never ends.
+  // The number of passes over the training data, as a fraction; 0 if it is endless.
   double epoch() const;
-  // Bytes of the data's index that this process has in common with others of its node; those of which another counts them.
+  // Bytes of the data's index that this process shares with others on its node; with `counted_elsewhere` only
+  // those that another process counts.
   uint64_t shared_index(bool counted_elsewhere = false) const {
     uint64_t bytes = 0;
     for (const OpenedData* data : {&data_.training, &data_.evaluation})
       if (!counted_elsewhere || !data->index.counts) bytes += data->index.bytes;
     return bytes;
   }
-  // How full the samples are that documents were packed into; "" where none were.
+  // How full packed samples are; "" without packing.
   const std::string& packing() const { return data_.training.packing; }
-  const std::string& mixture() const { return data_.training.mixture; }  // of several sets; "" of one
+  const std::string& mixture() const { return data_.training.mixture; }  // with several sets; "" with one
   const Mesh& mesh() const { return mesh_; }
-  // Of the latest steps, the median of the seconds in which this rank waited for no other; 0 while they are few.
+  // The median over the latest steps of the seconds in which this rank did not wait for others; 0 while there
+  // are few steps.
   double own_seconds() const;
   // For reports. The session must outlive them.
   Measurements measurements() const {
@@ -137,45 +140,45 @@ class Session {
   }
 
  private:
-  // Runs what uses the device, and asks the devices' communicators, at the same places on every rank, whether
-  // anybody was lost meanwhile: where that is so, it is the news, whatever else went wrong because of it.
+  // Runs work on the device, and then asks the devices' communicators whether a peer was lost, at the same
+  // places on every rank. If one was, that is the error to report, whatever else failed because of it.
   template <typename Run>
   void on_device(Run run);
   void begin_weights(const Restore& restore);
   void begin_data();
-  // A micro-batch, into the inputs of the program.
+  // Copies a micro-batch to the inputs of the program.
   void load(const ReadyProgram& ready, RunState& state, const MicroBatch& micro);
-  // One after the other. Returns the program of the last.
+  // Runs all micro-batches of a step in order. Returns the program of the last.
   const ReadyProgram& run_micro_batches(const StepBatch& batch, const TargetCounts& valid, RunState& state);
   void note_memory(const StepBatch& batch, StepResult& result);
-  // Before a step: plans again where that is due, and begins to record the step where it is to be.
+  // Before a step: plans again if that is due, and starts recording if the step is to be recorded.
   void adapt();
   void begin_recording(const MicroBatch& first);
-  // Inputs of the program, for as long as no other one runs.
+  // Sets scalar inputs; they are valid until another program runs.
   void set_scalars(const ReadyProgram& ready, const TargetCounts& valid, double loss_scale);
   double scalar(const ReadyProgram& ready, ValueId value) const;
   double waited_in_step();
-  // Collective. Runs the first micro-batch twice, the second time for good.
+  // Collective. Runs the first micro-batch twice; the second run counts.
   void run_verified(const ReadyProgram& ready, const RunState& state);
-  // Collective, both.
+  // Both are collective.
   void judge(const StepBatch& batch, const TargetCounts& valid, const RunState& state, StepResult& result);
   std::string explain_non_finite(const StepBatch& batch, const TargetCounts& valid, RunState state,
                                  const StepResult& result);
 
   Config config_;
   StartClock clock_;
-  RunData data_;  // before the programs, which predict memory
+  RunData data_;  // opened before the programs predict memory
   Backend backend_;
   Mesh mesh_;
   CollectiveMeter meter_;
   OpDigests digests_;
   ProgramCache programs_;
   const ReadyProgram& longest_;
-  std::unique_ptr<Adaptation> adaptation_;  // null: the plan stays
+  std::unique_ptr<Adaptation> adaptation_;  // null: no new plans
   int64_t profiled_step_, recorded_from_ = std::numeric_limits<int64_t>::max();
   BatchPrograms batch_programs_;
   Weights weights_;
-  std::unique_ptr<TrainingState> state_;  // null where nothing is trained
+  std::unique_ptr<TrainingState> state_;  // null if nothing is trained
   std::vector<std::string> drawn_, labels_, data_remarks_;
   TaskData task_;
   std::unique_ptr<Loader> loader_;
@@ -185,15 +188,15 @@ class Session {
   LossScale loss_scale_;
   SpikeDetector spikes_;
   int64_t not_finite_ = 0;       // steps that were skipped in a row, or rollbacks
-  std::vector<double> scalars_;  // of the optimizer's rule, for the step
-  // The steps' times, and less what this rank waited for others.
+  std::vector<double> scalars_;  // of the optimizer's rule for the step
+  // The times of steps, with and without waits for other ranks.
   StepTimes times_, own_times_;
-  CollectiveMeter::Waiting waited_;  // for others, in all of them
-  double stood_for_streams_ = 0;     // that talk to others
+  CollectiveMeter::Waiting waited_;  // for other ranks, in all steps
+  double stood_for_streams_ = 0;     // waits for streams with collectives
   int64_t step_ = 0;                 // steps done
-  int64_t steps_here_ = 0;           // of them, since this session began
-  int64_t first_batch_ = 0;          // of the loader: where a resumed run goes on
-  int64_t updates_ = 0;              // of them, those that were not skipped
+  int64_t steps_here_ = 0;           // since this session began
+  int64_t first_batch_ = 0;          // of the loader in a resumed run
+  int64_t updates_ = 0;              // steps that were not skipped
 };
 
 }  // namespace recollect

@@ -12,7 +12,7 @@ namespace recollect {
 namespace {
 
 constexpr double kSlowerBy = 1.3;
-constexpr double kLeastSeconds = 2e-3;  // less is the system's own doing
+constexpr double kLeastSeconds = 2e-3;  // less is noise of the system
 
 }  // namespace
 

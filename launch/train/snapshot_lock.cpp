@@ -45,7 +45,7 @@ void SnapshotLock::make() {
   on_first_rank(world_, [&] {
     const std::string path = config_.snapshot_folder();
     struct stat there {};
-    if (folder_ && ::stat(path.c_str(), &there) == 0) return;  // else the output folder has moved it away
+    if (folder_ && ::stat(path.c_str(), &there) == 0) return;  // else OutputFolder has moved it
     try {
       SnapshotFolder(config_.snapshot_folder()).make();
     } catch (const Error& error) {

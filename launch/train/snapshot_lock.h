@@ -1,5 +1,5 @@
-// One run at a time has a folder of snapshots. Where the folder is there it is locked before anything is read in it or
-// written anywhere; a dead run holds nothing.
+// Locks a folder of snapshots, which only one run at a time may use. If the folder exists, it is locked
+// before anything in it is read and before anything is written. A dead run holds no lock.
 #pragma once
 
 #include <functional>
@@ -10,24 +10,25 @@
 
 namespace recollect {
 
-// Of a folder of snapshots, held until it is closed; not open where the folder is not there. Error kStorage where a run has
-// it. A folder that cannot be locked, as on some file systems, is used all the same.
+// Locks the folder until the descriptor is closed; the descriptor is not open if the folder does not exist.
+// Throws kStorage if another run uses it. A folder that cannot be locked, as on some file systems, is used
+// without a lock.
 Descriptor lock_snapshots(const std::string& path);
 
-// Collective. What rank 0 does for all: where it ends in an Error kStorage that is everybody's.
+// Collective. Rank 0 acts for all ranks; its Error kStorage is thrown on all of them.
 void on_first_rank(Communicator& world, const std::function<void()>& act);
 
 class SnapshotLock {
  public:
-  // Collective. Of the folder, where it is there; a snapshot that a dead run has put aside has its name again then. Error
-  // kStorage where another run has it. Nothing where the run saves no snapshots.
+  // Collective. Locks the folder if it exists, and gives a snapshot that a dead run moved aside its name
+  // back. Throws kStorage if another run uses it. Does nothing if the run saves no snapshots.
   SnapshotLock(const Config& config, Communicator& world);
 
-  // Collective. Makes the folder where it was not there, and locks it. Error kStorage where another run has made it since,
-  // and has saved something there.
+  // Collective. Creates the folder if it did not exist, and locks it. Throws kStorage if another run has
+  // created it meanwhile and saved something there.
   void make();
-  // Of rank 0, before it writes there: the folder is still the one that is locked. Where nothing has its name any more it is
-  // made anew. Error kStorage where another folder has it.
+  // On rank 0, before it writes: checks that the folder is still the locked one. If its name is free, the
+  // folder is created anew. Throws kStorage if another folder has the name.
   void check();
 
  private:

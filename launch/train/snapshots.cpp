@@ -22,7 +22,7 @@ namespace {
 constexpr int kMostFailures = 3;
 constexpr std::string_view kGoesOn = "; training goes on", kAgain = "; another try follows";
 constexpr uint64_t kMostManifest = 64 << 10,
-                   kMostOfATensor = 2 << 10;  // bytes, check sums and names included
+                   kMostOfATensor = 2 << 10;  // bytes, including check sums and names
 
 SnapshotOptions options_of(const Config& config, const Session& session, std::function<void()> before_begin,
                            std::function<void()> before_commit) {
@@ -38,8 +38,8 @@ SnapshotOptions options_of(const Config& config, const Session& session, std::fu
           .before_commit = std::move(before_commit)};
 }
 
-// As many as are kept, and the one that is written before the oldest goes; those that are there have their place already.
-// A run that goes on loses nothing by trying.
+// Checks the space for all kept snapshots and one more, which is written before the oldest is deleted.
+// Existing ones already have their space. A resumed run only gets a warning.
 void check_space(const Config& config, const Session& session) {
   const std::string folder = config.snapshot_folder();
   struct statvfs disk {};
@@ -74,7 +74,7 @@ Snapshots::Snapshots(const Config& config, const Session& session, std::function
   on_first_rank(session.mesh().world(), [&] { check_space(config, session); });
 }
 
-// Rank 0's clock is everybody's.
+// The clock of rank 0 decides for all.
 bool Snapshots::is_due() const {
   const Config::Snapshot& s = config_.snapshot;
   if (is_occasion(s.every_steps, s.every_epochs, session_.so_far())) return true;
@@ -105,7 +105,7 @@ void Snapshots::after_step() {
   if (more) check_failures();
 }
 
-// The newest first: what it went on from is older than all that it has saved.
+// The snapshots of this run, the newest first. The one that it resumed from is older than all that it saved.
 std::vector<std::string> Snapshots::own() const {
   const SnapshotFolder folder(config_.snapshot_folder());
   std::vector<std::string> own;

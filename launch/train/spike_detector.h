@@ -1,5 +1,5 @@
-// Whether a step's loss is far above those before it, in standard deviations of the last ones (the z-score by which
-// llm.c looks at losses too). A loss that is far above is not counted among those that the next ones are held against.
+// Detects a loss that is far above the previous ones, measured in their standard deviations (the z-score, as
+// in llm.c). Such a loss does not count in the statistics for the next ones.
 #pragma once
 
 #include <array>
@@ -12,12 +12,12 @@ namespace recollect {
 class SpikeDetector {
  public:
   static constexpr int64_t kWindow = 100;  // losses
-  static constexpr int64_t kEnough = 20;   // before any is judged
+  static constexpr int64_t kEnough = 20;   // losses before the first is compared
 
   // 0: nothing is a spike.
   explicit SpikeDetector(double threshold) : threshold_(threshold) {}
 
-  // The z-score of a loss that is a spike, and 0 of any other.
+  // The z-score of a loss that is a spike, otherwise 0.
   double look(double loss) {
     if (threshold_ == 0 || !std::isfinite(loss)) return 0;
     if (const double z = z_score(loss); count_ >= kEnough && z > threshold_) return z;

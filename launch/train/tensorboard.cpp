@@ -56,20 +56,20 @@ double now() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-// What float cannot hold is infinite.
+// Values beyond the range of float become infinite.
 float to_float(double value) {
   if (std::abs(value) > std::numeric_limits<float>::max())
     return static_cast<float>(std::copysign(std::numeric_limits<double>::infinity(), value));
   return static_cast<float>(value);
 }
 
-// Record files mix their sums, because a sum over bytes that hold sums is of little worth.
+// Record files mask their check sums, because a sum over bytes that contain sums is weak.
 uint32_t masked_crc(std::string_view bytes) {
   const uint32_t crc = crc32c(bytes);
   return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
 }
 
-// This node's, as a part of a file's name.
+// The name of this node as a part of a file name.
 std::string host_in_file_name() {
   std::string text = host_name();
   std::replace(text.begin(), text.end(), '/', '_');
@@ -94,7 +94,7 @@ EventFile::EventFile(const std::string& folder, int64_t steps_done) {
     descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
     if (descriptor_ < 0 && errno != EEXIST) storage_error("cannot create " + path_, errno);
   }
-  constexpr std::size_t kUsual = 2048;  // bytes of a step's record, and more
+  constexpr std::size_t kUsual = 2048;  // more bytes than a step's record
   for (std::string* text : {&event_, &value_, &summary_, &record_}) text->reserve(kUsual);
   if (begin(steps_done)) return;
   const int reason = errno;
@@ -115,7 +115,7 @@ bool EventFile::begin(int64_t steps_done) {
   return write_record();
 }
 
-// Of a run that began here before, whose steps no reader must show beside this one's.
+// Whether there are event files of an earlier run, whose steps must not be shown beside this run's.
 bool EventFile::has_others() const {
   const std::filesystem::path own(path_);
   std::error_code error;
@@ -144,7 +144,7 @@ bool EventFile::write(int64_t step, std::span<const Scalar> scalars) {
   return write_record();
 }
 
-// An Event so far: when, and of which step.
+// Begins an Event with its time and step.
 void EventFile::begin_event(int64_t step) {
   event_.clear();
   put_key(event_, kWallTime, Kind::kFixed64);

@@ -1,6 +1,6 @@
-// Scalars as TensorBoard reads them: an event file, which is a sequence of records, each a protocol buffer
-// between two check sums. A record reaches the file in one write, so that whoever reads while training goes
-// on finds whole records; a file that ends in half of one (a full disk, a crash) is read up to there.
+// Writes scalars for TensorBoard to an event file: a sequence of records, each a protocol buffer between two
+// check sums. Each record is one write, so that a reader during the training finds whole records. A file that
+// ends with an incomplete record (a full disk, a crash) is read up to it.
 #pragma once
 
 #include <cstdint>
@@ -12,21 +12,21 @@ namespace recollect {
 
 struct Scalar {
   std::string_view tag;
-  double value = 0;  // TensorBoard's scalars have 24 bits of it
+  double value = 0;  // TensorBoard keeps 24 bits of it
 };
 
 class EventFile {
  public:
-  // A new file in `folder`, which is made where it is missing. Behind `steps_done` steps, events of later steps in
-  // earlier files no longer count. Error kStorage.
+  // Creates a new file in `folder`, which is created if necessary. Events after `steps_done` steps in earlier
+  // files no longer count. Throws kStorage.
   explicit EventFile(const std::string& folder, int64_t steps_done = 0);
   ~EventFile();
   EventFile(const EventFile&) = delete;
   EventFile& operator=(const EventFile&) = delete;
 
-  // One event with all of these. False, and errno, where it cannot be written.
+  // Writes one event with all scalars. Returns false and sets errno if it cannot be written.
   bool write(int64_t step, std::span<const Scalar> scalars);
-  void flush() const noexcept;  // from any thread
+  void flush() const noexcept;  // any thread may call it
   const std::string& path() const { return path_; }
 
  private:
@@ -36,7 +36,7 @@ class EventFile {
   bool write_record();
 
   std::string path_;
-  std::string event_, value_, summary_, record_;  // keep their memory from step to step
+  std::string event_, value_, summary_, record_;  // buffers that keep their memory
   int descriptor_ = -1;
 };
 

@@ -43,9 +43,9 @@ namespace recollect {
 
 namespace {
 
-constexpr int64_t kStepsToJudge = 3;  // before a disk is called slow
+constexpr int64_t kStepsToJudge = 3;  // before a disk counts as slow
 
-// What its reports say of it from now on. What mode none would take is planned by the first rank, while the others wait.
+// The fixed facts for reports. The first rank plans mode none for comparison, while the others wait.
 RunStart start_of(const Config& config, const Session& session, const StartTimes& times) {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   RunStart start{.began = std::chrono::duration_cast<std::chrono::seconds>(now).count(),
@@ -59,13 +59,13 @@ RunStart start_of(const Config& config, const Session& session, const StartTimes
     };
     start.uncheckpointed =
         predict_uncheckpointed(config, session.training_program(), session.executor().program(), plan);
-    if (start.uncheckpointed) give_back_freed_memory();  // resident memory was predicted without that plan
+    if (start.uncheckpointed) give_back_freed_memory();  // the resident prediction does not include it
   }
   return start;
 }
 
-// All steps, and what comes between them: evaluations, reports, and answers to the signal. `progress` is null
-// on all ranks but the first. Returns the signal that ended them early, with their snapshot saved; else 0.
+// Runs all steps, and between them evaluations, reports, and responses to the signal. `progress` is null on
+// all ranks except the first. After a preemption returns the signal, with the snapshot saved; otherwise 0.
 int run_steps(const Config& config, Session& session, Progress* progress, BestModel& best_model,
               Snapshots* snapshots, const ReportSignal& signal, Preemption& preemption, CallLog& log,
               TrainResults& results, const RunStart& begun, ReportFiles& files, BusyCores* cores) {
@@ -95,7 +95,7 @@ int run_steps(const Config& config, Session& session, Progress* progress, BestMo
     const std::optional<RankEnvironment> who = busy.empty() ? std::nullopt : discover_ranks();
     if (progress && !busy.empty())
       warn("{}", busy);
-    else if (who && who->local_rank == 0)  // the first of another machine
+    else if (who && who->local_rank == 0)  // the first rank of another machine
       warn("rank {}: {}", who->rank, busy);
   };
   int preempted_by = 0;
@@ -138,7 +138,7 @@ int run_steps(const Config& config, Session& session, Progress* progress, BestMo
   return preempted ? preempted_by : 0;
 }
 
-// On every rank. Error kStorage where the state of the latest step is lost because it could not be saved.
+// Runs on every rank. Throws kStorage if the state of the latest step is lost because it could not be saved.
 void say_preempted(const Config& config, const Session& session, const Snapshots* snapshots, int signal) {
   const char* const name = signal == SIGUSR1 ? "SIGUSR1" : "SIGTERM";
   const int64_t step = session.progress().step;
@@ -151,7 +151,7 @@ void say_preempted(const Config& config, const Session& session, const Snapshots
     warn("preempted by {} after step {} of {}: {}", name, step, config.training.max_steps,
          snapshots ? "its snapshot is in " + config.snapshot_folder()
                    : "nothing is saved, since snapshot.every_steps, every_epochs and every_minutes are 0");
-  session.mesh().world().barrier();  // nobody ends while another still saves
+  session.mesh().world().barrier();  // no rank ends while another still saves
 }
 
 void say_stopped(const Config& config, const Session& session) {
@@ -165,7 +165,7 @@ void say_stopped(const Config& config, const Session& session) {
         threshold > 0 ? fmt::format(" by more than {}", threshold) : "", best.metric, best.value, best.step);
 }
 
-// What the reports of all ranks are read with; "" where the run leaves none.
+// How to read the reports of all ranks; "" if the run writes none.
 std::string reports_left(const Config& config) {
   const bool page = reports_in(config, ReportFormat::kHtml), json = reports_in(config, ReportFormat::kJson);
   std::string text = page ? config.output_dir + "/report.html" : "";
@@ -207,7 +207,7 @@ ExitCode train(Config config, Communicator& world, const ReportSignal& signal, P
   if (world.rank() == 0) folder = std::make_unique<OutputFolder>(config);
   SnapshotLock lock(config, world);
 
-  const std::string recorded = recorded_line(config);  // looks at code that counts as resident from then on
+  const std::string recorded = recorded_line(config);  // reads code, which is resident from now on
   Resumed resumed;
   const Session::Restore restore = [&](const TrainingState& state) {
     resumed = resume_training(config, state, world);
@@ -219,7 +219,7 @@ ExitCode train(Config config, Communicator& world, const ReportSignal& signal, P
   on_first_rank(world, [&] { check_base(resumed, config); });
   check_plans_agree(session.training_program().checkpointed.plan,
                     session.training_program().checkpointed.moves, world);
-  // `recorded`: the first line of files that others may start from.
+  // `recorded` is the first line of files that other runs may use as input.
   const std::string resolved = recorded + dump_resolved(config),
                     plan = recorded + to_yaml(session.training_program().checkpointed.plan);
   if (folder) folder->take(planned_files(config, session, resolved.size() + plan.size()));
@@ -237,10 +237,10 @@ ExitCode train(Config config, Communicator& world, const ReportSignal& signal, P
     };
     snapshots.emplace(config, session, before_commit, resumed.folder, before_begin);
   }
-  if (folder) folder->begin(resolved, plan);  // now that nothing is left that could be refused
+  if (folder) folder->begin(resolved, plan);  // from here on nothing can be refused
   clock.lap(StartPart::kRest);
   const RunStart begun = start_of(config, session, clock.times());
-  world.barrier();  // nobody trains for nothing
+  world.barrier();  // no rank trains before all can
   status.begin();
   ReportFiles files(config);
   const std::string memory = memory_line(session);
@@ -273,7 +273,8 @@ ExitCode train(Config config, Communicator& world, const ReportSignal& signal, P
     progress =
         std::make_unique<Progress>(config, session.programs().needs().arena_bytes(), session.progress().step);
   }
-  // Started again after its last step a run may lack its model, but its reports are those of the attempt that trained.
+  // A run that is started again after its last step may still have to save its model, but its reports stay
+  // those of the attempt that trained.
   const bool trains = !session.is_done() || config.training.max_steps == 0;
   if (folder && !trains)
     say("step {} of {} is done: nothing is left to train\n", session.progress().step,
@@ -297,7 +298,7 @@ ExitCode train(Config config, Communicator& world, const ReportSignal& signal, P
   say_stopped(config, session);
   session.check_trained();
   if (progress) progress->complete();
-  std::optional<Error> moved;  // the output folder: nothing more is written under its name
+  std::optional<Error> moved;  // the output folder was renamed: write nothing to its name
   try {
     on_first_rank(world, [&] { folder->check_place(); });
   } catch (const Error& error) {
@@ -315,7 +316,7 @@ ExitCode train(Config config, Communicator& world, const ReportSignal& signal, P
   model.check_place();
   if (saved) saved->check_saved();
   best_model.check_saved();
-  world.barrier();  // no rank leaves while another may still need it
+  world.barrier();  // no rank ends while another may still need it
   if (folder && !moved) {
     model.merge();
     model.save_base();
@@ -340,7 +341,7 @@ ExitCode train_rank(Config config, Communicator& world, const ReportSignal& sign
     ranks.remove(status, ExitCode::kOk, "");
     return code;
   } catch (const SharedError& error) {
-    // An abort would stop those that still wait for what a third rank has to say.
+    // An abort would stop ranks that still wait for the message of a third rank.
     failed(error.code(), error.what(), true);
     throw;
   } catch (const Error& error) {

@@ -1,4 +1,4 @@
-// `recollect train`: one rank of it, from a communicator to the last line of the report.
+// One rank of `recollect train`, from its communicator to the last line of the report.
 #pragma once
 
 #include <functional>
@@ -12,16 +12,15 @@
 
 namespace recollect {
 
-// Finds the rates by which times are told, on all ranks of a resolved run whose threads are agreed on
+// Measures or loads the rates for printed times, on all ranks of a resolved run that have agreed on threads
 // (launch/doctor/machine_rates.h).
 using LearnRates = std::function<std::string(Config& config, Communicator& world)>;
 
 // Writes config.resolved.yaml, plan.yaml, metrics.jsonl, memory.rankN.json, train_results.json and, when
-// asked, the model into config.output_dir. Whenever `signal` has come, the rank prints its own report after
-// the step in progress. Once any rank was preempted, all end behind the step in progress, with a snapshot of it where the
-// run saves any, and no model: kPreempted, else kOk.
-// `clock`: since when the run has begun.
-// Where it fails, `ranks` of this process hear of it, and status.<rank>.json says how.
+// asked, the model into config.output_dir. When `signal` has come, the rank prints its own report after the
+// current step. After a preemption of any rank, all ranks end after the current step with a snapshot of it,
+// if the run saves any, and without a model. Returns kPreempted then, otherwise kOk. `clock`: since when the
+// run has begun. On a failure it tells `ranks` of this process, and status.<rank>.json says how it failed.
 ExitCode train_rank(Config config, Communicator& world, const ReportSignal& signal, Preemption& preemption,
                     RankWatch& ranks, StartClock clock = {}, const LearnRates& learn_rates = {});
 

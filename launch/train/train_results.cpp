@@ -123,7 +123,7 @@ std::string results_json(const TrainResults& r) {
                          {"bytes", r.snapshots->bytes}};
   if (r.evaluated) {
     json["eval_loss"] = r.evaluated->loss;
-    for (const MetricValue& metric : r.evaluated->metrics)  // JSON has no word for what is not defined
+    for (const MetricValue& metric : r.evaluated->metrics)  // JSON has no value for undefined numbers
       json[std::string(metric.name)] = metric.value;
   }
   if (r.best.step > 0) {

@@ -1,6 +1,6 @@
-// What a training run comes to, in the names that Hugging Face's Trainer closes with: means over the steps of
-// this run, by the clock from the first step to the last, evaluations between them included; and what the last
-// evaluation said.
+// The final results of a training run, with the names of Hugging Face's Trainer: means over the steps of this
+// run, timed from the first step to the last including evaluations between them; and the results of the last
+// evaluation.
 #pragma once
 
 #include <cstdint>
@@ -20,32 +20,32 @@ struct TrainResults {
   int64_t samples = 0;
   int64_t tokens = 0;
   double loss_sum = 0;  // over the steps
-  double epoch = 0;     // behind the last one, of all runs that it goes on from; 0: the data never ends
+  double epoch = 0;     // after the last step, including earlier attempts; 0: endless data
   double seconds = 0;
-  uint64_t device_memory_peak = 0;  // bytes in use on the rank that uses most
+  uint64_t device_memory_peak = 0;  // bytes in use on the rank with the most
   uint64_t device_memory_predicted = 0;
   uint64_t device_memory_reserved =
-      0;  // the arena: also for programs that have not run, such as those of other lengths
-  uint64_t resident_memory_peak = 0;  // of the largest process; 0: the system does not say
+      0;  // the arena, also for programs that have not run, such as other lengths
+  uint64_t resident_memory_peak = 0;  // of the largest process; 0: unknown
   std::optional<EvaluationResult> evaluated = {};
   std::optional<SnapshotTotals> snapshots = {};
   BestEvaluation best = {};
-  std::string best_folder = {};  // of its model; "": none is saved
+  std::string best_folder = {};  // of the best model; "": none is saved
   bool stopped_early = false;
   SlowRanks slow = {};
-  StartTimes start = {};  // of this rank, as the two below
+  StartTimes start = {};  // of this rank, like the two below
   double first_step = 0;  // seconds
   double step_median = 0;
-  std::optional<StepReport> step = {};  // where the run has reported at its end
-  std::string report = {};              // what shows more; "": nothing does
+  std::optional<StepReport> step = {};  // if the run has reported at its end
+  std::string report = {};              // where to find more; "": nowhere
 
   void add(const StepResult& result, int64_t samples_of_step);
 };
 
-// Collective: the peaks of memory, each that of the fullest rank, and the ranks that were slow.
+// Collective. Adds the peaks of memory, each of the rank with the most, and the slow ranks.
 void add_ranks(const Session& session, TrainResults& results);
 
-// Seven lines at most: with those on the saved model and on the end before the last step they are nine. `results` has steps.
+// At most seven lines; nine with those on the saved model and on an early end. `results` must have steps.
 std::string results_text(const TrainResults& results);
 std::string results_json(const TrainResults& results);
 
