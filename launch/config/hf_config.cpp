@@ -46,17 +46,18 @@ bool is_kept_token(const std::string& key, const KeyTable& table) {
   return key.ends_with("_token_id") && !table.find("model", key);
 }
 
-// A model of text and images describes its text model in an object of its own: that is the file then.
+// A model of text and images describes its text model in an object of its own: that is the file then. Nothing is copied:
+// a copy of deep JSON takes a deep stack.
 template <typename Json>
-Json text_part(const Json& document) {
+Json text_part(Json document) {
   const auto type = document.find("model_type"), part = document.find("text_config");
   if (type == document.end() || part == document.end() || !part->is_object()) return document;
   for (const ModelFamily& family : model_families()) {
     if (family.whole.empty() || *type != family.whole) continue;
-    Json text = *part;
+    Json text = std::move(*part);
     text["model_type"] = family.type;
-    for (const auto& [key, value] : document.items())
-      if (is_kept_token(key, KeyTable::of(family)) && !text.contains(key)) text[key] = value;
+    for (auto& [key, value] : document.items())
+      if (is_kept_token(key, KeyTable::of(family)) && !text.contains(key)) text[key] = std::move(value);
     return text;
   }
   return document;
@@ -79,7 +80,7 @@ json parse(const std::string& text, const Place& place, Problems& problems) {
     problems.add(place, fmt::format("not JSON: {:.200}", error.what()));
     return nullptr;
   }
-  if (document.is_object()) return text_part(document);
+  if (document.is_object()) return text_part(std::move(document));
   problems.add(place, "not a JSON object");
   return nullptr;
 }

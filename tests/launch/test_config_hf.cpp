@@ -173,6 +173,9 @@ TEST_F(HFConfig, RefusesOtherMathematics) {
   EXPECT_EQ(said(R"({"model_type": "gpt2", "scale_attn_weights": )" + std::string(100000, '[') +
                  std::string(100000, ']') + "}"),
             "J: scale_attn_weights: array is not supported, only true");
+  EXPECT_EQ(said(R"({"model_type": "gemma3", "text_config": {"attention_bias": )" + std::string(100000, '[') +
+                 std::string(100000, ']') + "}}"),
+            "J: attention_bias: array is not supported, only false");
 }
 
 // What newer and older files say in other words than the keys.
