@@ -324,7 +324,13 @@ TEST_F(HFConfig, RotaryPositionsThatContradictAreRefused) {
            {"type: phi3, hidden_size: 256, rope_scaling: {rope_type: longrope, short_factor: '1, 2', "
             "long_factor: '1, 2, 3, 4'}",
             "model.rope_scaling.short_factor has 2 numbers, and 4 pairs of a head turn"},
-           {"type: gpt_neox, rotary_pct: 0.1", "model.rotary_pct 0.1 of heads of 96 is 9 elements"}})
+           {"type: gpt_neox, rotary_pct: 0.1", "model.rotary_pct 0.1 of heads of 96 is 9 elements"},
+           {"type: gemma3_text, local_rope_scaling: {rope_type: linear}",
+            "model.local_rope_scaling.rope_type linear needs model.local_rope_scaling.factor"},
+           {"type: gemma3_text, local_rope_scaling: {rope_type: yarn, factor: 2, truncate: false}",
+            "model.local_rope_scaling.truncate false is not read by Transformers"},
+           {"type: gemma3_text, num_hidden_layers: 5, rope_theta: 7",
+            "model.rope_theta has no effect with model.num_hidden_layers 5: every layer has a window"}})
     EXPECT_NE(refusal(kLeast + "model: {" + keys + "}\n").find(wrong), std::string::npos)
         << refusal(kLeast + "model: {" + keys + "}\n");
 }

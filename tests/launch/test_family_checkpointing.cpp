@@ -168,7 +168,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"Qwen3Tensor4Sequence", kQwen3, "fp32", 4, true},
         Case{"WindowsTensor2Sequence", kWindows, "bf16", 2, true}, Case{"Gemma", kGemma, "bf16", 1, false},
         Case{"GemmaTensor2Sequence", kGemma, "fp32", 2, true}, Case{"Gemma3", kGemma3, "bf16", 1, false},
-        Case{"Gemma3Tensor4", kGemma3, "fp32", 4, false},
+        Case{"Gemma3Tensor2Sequence", kGemma3, "fp32", 2, true},
         Case{"Phi3Tensor2Sequence", kPhi3, "bf16", 2, true},
         Case{"RobertaTensor2", kRoberta, "bf16", 2, false}, Case{"Distilbert", kDistilbert, "fp32", 1, false},
         Case{"Modernbert", kModernbert, "bf16", 1, false},
