@@ -241,7 +241,7 @@ using BiasDropoutAdd = BiasDropoutAddOf<A, C, RowMask>;
 template <typename A, int N>
 using BiasAdd = BiasDropoutAddOf<A, OneVector<N>, NoMask>;
 
-// Only with dropout: without it the gradient is no other than dy, and its sums are a column_sum.
+// Used only with dropout. Without it the gradient is dy itself, and the bias gradient is a column_sum op.
 template <typename A, typename C>
 class BiasDropoutAddBackward : public SumKernel {
  public:
@@ -260,7 +260,7 @@ class BiasDropoutAddBackward : public SumKernel {
   TokenNumbers numbers_;
 };
 
-// Groups of Philox blocks where words are drawn and rows allow it.
+// A thread takes whole Philox blocks (WordGroup) if the op draws random words and the row width allows it.
 template <template <typename, typename> class K>
 KernelPointer make_dropping(const OpView& view, const char* kind) {
   const int64_t width = view.in(0).shape[1];

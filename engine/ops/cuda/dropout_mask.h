@@ -1,5 +1,6 @@
-// Which elements a dropout op keeps: the words of engine/core/philox.h, asked for again wherever they are
-// needed. What changes from run to run is read on the device.
+// Tells a kernel which elements a dropout op keeps. The random words are Philox words (engine/core/philox.h):
+// a pure function of seed, step, layer, site and element. So backward computes them again instead of saving a
+// mask. Seed and step change from run to run and are read on the device.
 #pragma once
 
 #include "engine/core/philox.h"
@@ -9,7 +10,7 @@
 
 namespace recollect::cuda {
 
-// What an op's attributes say of dropout.
+// The dropout settings in an op's attributes.
 struct DropoutSite {
   DropoutSite() = default;
   explicit DropoutSite(const Attributes& attributes)
@@ -20,10 +21,10 @@ struct DropoutSite {
 
   uint32_t layer = 0, site = 0;
   uint32_t threshold = 0;  // 0: nothing is dropped
-  float scale = 1.0f;      // of what is kept
+  float scale = 1.0f;      // multiplies the elements that are kept
 };
 
-// In a run: the same with the run's key; in an evaluation nothing is dropped.
+// The DropoutSite together with the run's seed and step. In an evaluation nothing is dropped.
 class DropoutMask {
  public:
   __device__ DropoutMask(const DropoutSite& site, const RunState* state)
@@ -37,15 +38,16 @@ class DropoutMask {
   __device__ bool active() const { return threshold_ > 0; }
   __device__ float scale() const { return scale_; }
   __device__ float multiplier(bool kept) const { return kept ? scale_ : 0.0f; }
-  // The words of one block, and what an element of such a word is multiplied by.
+  // The four random words of one Philox block.
   __device__ std::array<uint32_t, 4> words(uint64_t block) const { return random_block(key_, block); }
   __device__ float multiplier_of(uint32_t word) const { return multiplier(word >= threshold_); }
-  // As random_word, but with no array to be indexed while the kernel runs, which would cost local memory.
+  // Same as random_word(), but without an array that is indexed at run time, which would be put into local
+  // memory.
   __device__ bool keeps(uint64_t element) const {
     return keeps_of_block(element / 64 * 16 + element % 16) >> (element % 64 / 16) & 1;
   }
 
-  // Of the four elements of one block, in order: bits 0, 1, 2 and 3.
+  // Bits 0 to 3 tell which of the block's four elements, in order, are kept.
   __device__ uint32_t keeps_of_block(uint64_t block) const {
     const auto words = random_block(key_, block);
     uint32_t bits = 0;

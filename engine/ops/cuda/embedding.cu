@@ -1,5 +1,5 @@
-// Rows of tables, or of activations, added to or taken as rows of activations: a warp per row. The gradient
-// of the position table is a sum over samples, one thread per number.
+// Reads rows of a table, or of activations, and writes or adds them as rows of activations, one warp per row.
+// The gradient of the position table is a sum over samples; one thread computes each number.
 #include "engine/ops/cuda/row_kernel.h"
 
 namespace recollect::cuda {
@@ -12,9 +12,9 @@ __device__ int64_t warp_index() { return blockIdx.x * int64_t{kWarps} + threadId
 dim3 warps_grid(int64_t rows) { return grid_of(ceil_div(rows, kWarps)); }
 constexpr dim3 warps_block() { return dim3(kWarp, kWarps); }
 
-// Which row belongs to row i of the output; negative: none.
+// Each of these types maps row i of the output to the row that is read for it; a negative result means none.
 
-// The row that an id names, of a table, or of this rank's part of one.
+// The row of a table, or of this rank's shard of it, that an id names.
 struct ById {
   const int32_t* ids;
   int64_t first_row, rows;
@@ -24,7 +24,7 @@ struct ById {
   }
 };
 
-// Token i stands at position (first + i) % length.
+// Token i is at position (first + i) % length.
 struct Positions {
   explicit Positions(const Attributes& attributes)
       : length(attributes.integer("sequence_length")), first(attributes.integer("first_token") % length) {}
@@ -32,7 +32,7 @@ struct Positions {
   int64_t length, first;
 };
 
-// The first token of sample i, where it is among these `rows`, which are tokens from `first` on.
+// The row of the first token of sample i, if it is among these `rows` rows, which begin with token `first`.
 struct FirstOfSample {
   int64_t length, first, rows;
   __device__ int64_t row_of(int64_t i) const {
@@ -41,13 +41,13 @@ struct FirstOfSample {
   }
 };
 
-// The sample whose first token this is.
+// The sample whose first token is token i, if there is one.
 struct SampleOfFirst {
   int64_t length, first;
   __device__ int64_t row_of(int64_t i) const { return (first + i) % length == 0 ? (first + i) / length : -1; }
 };
 
-// The one of `count` that names this token.
+// The index in `which` (of `count` token numbers) that names token i.
 struct NamingToken {
   const int32_t* which;
   int64_t first, count;
@@ -58,7 +58,7 @@ struct NamingToken {
   }
 };
 
-// `count` rows of the table; zero where there is none.
+// Writes `count` rows of y: each is a copy of a row of the table, or zero if there is none.
 template <typename A, int N, typename Which>
 __global__ void __launch_bounds__(kWarp* kWarps) take_rows(const Which which, const A* __restrict__ table,
                                                            A* __restrict__ y, int64_t count, int64_t width) {
@@ -129,7 +129,7 @@ class FirstTokensBackward : public Kernel {
   SampleOfFirst which_;
 };
 
-// Rows of a table added to those of x.
+// y = x + the table's rows, for each token.
 template <typename A, int N, typename Which>
 __global__ void __launch_bounds__(kWarp* kWarps)
     add_rows(const Which which, const A* x, const A* __restrict__ table, A* y, int64_t tokens,
@@ -179,7 +179,7 @@ class AddEmbedding : public Kernel {
   int64_t first_token_;
 };
 
-// Thread (x, y): N columns of one row of the table, whose tokens it adds up in order.
+// Thread (x, y) handles N columns of one row of the table and adds up the gradients of its tokens in order.
 template <typename A, int N>
 __global__ void __launch_bounds__(kWarp* kWarps)
     sum_positions(const A* __restrict__ dy, float* __restrict__ dtable, int64_t rows, int64_t tokens,

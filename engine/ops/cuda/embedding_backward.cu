@@ -1,7 +1,8 @@
-// The gradient of a table of rows: every row's sum over the tokens that took it, in token order, whatever the
-// scheduling. Tokens are sorted by row, stably; the sorted list is cut into chunks of equal size, so that a
-// frequent row is many blocks' work; sums of rows that go on past a chunk's end wait in memory and are added
-// up last. A table of few rows, each of very many tokens, is summed down the columns instead.
+// The gradient of a table of rows. Each row's gradient is the sum of dy over the tokens that read the row,
+// always in token order, so that it has the same bits in every run. Steps: sort_tokens sorts the tokens by
+// row (stably); sum_chunk cuts the sorted list into chunks of equal size, so that many blocks share the work
+// of a frequent row, and sums each; join_chunks adds up the sums of rows that span several chunks. A table of
+// few rows, each read by very many tokens, is instead summed down the columns.
 #include "engine/ops/cuda/columns.h"
 #include "engine/ops/cuda/row_kernel.h"
 #include "engine/ops/cuda/workspaces.h"
@@ -14,30 +15,31 @@ namespace recollect::cuda {
 namespace {
 
 constexpr int kSortThreads = 1024;
-constexpr int kRange = 512;                     // rows that one block sorts tokens of
-constexpr int kChunk = TableWorkspace::kChunk;  // sorted tokens
+constexpr int kRange = 512;                     // rows whose tokens one block sorts
+constexpr int kChunk = TableWorkspace::kChunk;  // sorted tokens per chunk
 constexpr int kMostThreads = 256;
 
-// Whose rows tokens take: those of a table, or of this rank's part of one.
+// The row that each token read from a table, or from this rank's shard of one.
 struct Ids {
   const int32_t* ids;
   int64_t tokens, first_row, rows;
   int64_t padding_id;  // has no gradient; -1 is none
 
-  // Negative, or no less than `rows`: nobody's.
+  // A result that is negative or at least `rows` means that no row here belongs to the token.
   __device__ int64_t row_of(int64_t token) const {
     return ids[token] == padding_id ? -1 : ids[token] - first_row;
   }
 };
 
-// Tokens in order of their rows, then of their numbers. Ids that are nobody's row are not among them.
+// The tokens in order of their rows, and of their numbers within a row. Tokens without a row here are left
+// out.
 struct Sorted {
   int32_t *rows, *tokens;
   int32_t* count;
 };
 
-// The sum of `x` over the threads before this one, and over all of them. By all threads of a block of one
-// dim.
+// `before`: the sum of `x` over the threads before this one; `all`: over all threads. All threads of a
+// one-dimensional block must call it.
 struct Prefix {
   int before, all;
 };
@@ -57,10 +59,11 @@ __device__ Prefix sum_before(int x) {
   return {before_warp + upto - x, all};
 }
 
-// A block sorts the tokens of kRange rows by counting: it looks at all ids, first to learn where each of its
-// rows begins, then to give every token its place, 1024 at a time and in order.
+// Counting sort: each block sorts the tokens of kRange rows. It reads all ids twice. The first pass counts
+// the tokens of each row, which gives the place where each row begins. The second pass gives every token its
+// place, 1024 tokens at a time and in order.
 __global__ void __launch_bounds__(kSortThreads) sort_tokens(const Ids ids, Sorted sorted) {
-  RECOLLECT_SHARED(next, int[kRange]);  // by row: how many tokens, then the place of its next one
+  RECOLLECT_SHARED(next, int[kRange]);  // per row: number of tokens, then the place of its next token
   RECOLLECT_SHARED(found_rows, int[kSortThreads]);
   RECOLLECT_SHARED(found_tokens, int[kSortThreads]);
   const int64_t tokens = ids.tokens, low = blockIdx.x * int64_t{kRange};
@@ -75,7 +78,7 @@ __global__ void __launch_bounds__(kSortThreads) sort_tokens(const Ids ids, Sorte
     if (row >= 0 && row < low) ++before;
     if (row >= low && row < high) atomicAdd(&next[row - low], 1);
   }
-  const int begin = reduce_block<Sum>(before, 0);  // which waits for all
+  const int begin = reduce_block<Sum>(before, 0);  // also waits for all threads
   const Prefix place = sum_before(thread < kRange ? next[thread] : 0);
   if (thread < kRange) next[thread] = begin + place.before;
   if (thread == 0 && high == ids.rows) *sorted.count = begin + place.all;
@@ -108,7 +111,8 @@ __global__ void __launch_bounds__(kSortThreads) sort_tokens(const Ids ids, Sorte
   }
 }
 
-// A chunk's sums of its first row, if that began in an earlier chunk, and of its last, if that goes on.
+// Partial sums of each chunk: `first` for its first row if that began in an earlier chunk, `last` for its
+// last row if that began here and continues in the next chunk.
 struct Waiting {
   float *first, *last;  // [chunks, width] each
 };
@@ -166,7 +170,8 @@ __global__ void __launch_bounds__(kMostThreads, 4)
     finish();
 }
 
-// For every chunk whose last row begins there and goes on: the sums of all chunks that the row is in.
+// Handles each chunk whose last row begins in it and continues: adds up the partial sums of all chunks of
+// that row.
 template <int N>
 __global__ void __launch_bounds__(kMostThreads)
     join_chunks(Sorted sorted, int64_t width, float* dtable, Waiting waiting, bool accumulate) {
@@ -189,7 +194,7 @@ __global__ void __launch_bounds__(kMostThreads)
   deliver(dtable + row * width + column, sum, accumulate);
 }
 
-// A table's gradient from the gradients of the rows that tokens took.
+// Computes a table's gradient from the gradients of the rows that tokens read, by the steps above.
 template <typename A, int N>
 class SortedSums {
  public:
@@ -240,7 +245,7 @@ class EmbeddingBackward : public Kernel {
   SortedSums<A, N> sums_;
 };
 
-// The sums of rows `row` and `row` + 1 of a table.
+// Sums rows `row` and `row` + 1 of a table's gradient in one walk over dy.
 template <typename A, int N>
 struct TwoRowsBody {
   using Columns = OneVector<N>;

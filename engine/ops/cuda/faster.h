@@ -1,6 +1,6 @@
-// Which of two ways to compute the same is taken: the one that is faster at first use. What is chosen stays, as the algorithms
-// of products do (gemm_choices.h), so that two ways with bits of their own are no less exact: equal names give equal bits, in
-// this run and in later ones, on every rank.
+// Chooses the faster of two implementations of a computation by timing both at first use. The choice is kept
+// with those of matrix products (gemm_choices.h). So even if the two differ in the last bits, equal names
+// give equal bits in this run, in later runs, and on every rank.
 #pragma once
 
 #include <functional>
@@ -10,8 +10,9 @@ namespace recollect::cuda {
 
 class Libraries;
 
-// Whether it is `one`. The name says all that the choice may depend on but the device; both enqueue on `stream` what may be
-// run at any time before the first run.
+// Returns true if `one` is chosen. The name must contain everything that the choice may depend on except the
+// device. Both functions enqueue on `stream` work that is safe to run any number of times before the first
+// run.
 bool is_faster(Libraries* libraries, const std::string& name, const std::function<void()>& one,
                const std::function<void()>& other, void* stream);
 

@@ -1,6 +1,7 @@
-// 8-bit codes with a scale, and their products, which are cuBLASLt's. The largest number is found in parts of fixed size;
-// a maximum is the same in any order. An activation of which there will be codes, and SwiGLU's gradient, find it when they
-// are made, and so do norms (layer_norm.cu): memory is then read once less.
+// Float8: encodes values as 8-bit codes with one scale per tensor, decodes them, and multiplies coded
+// matrices with cuBLASLt. The scale comes from the largest magnitude, which is found in parts of fixed size;
+// a maximum is the same in any order. bias_gelu_quantise, swiglu_quantise and swiglu_backward_quantise find
+// it while they write their result, as norms do (layer_norm.cu), which saves one read of memory.
 #include <cuda_fp8.h>
 
 #include "engine/ops/cuda/codes.h"
@@ -15,8 +16,8 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int64_t kPart = kQuantisedPart;
-constexpr int kTile = 64;  // rows and columns of a block that writes codes
-constexpr int kEach = 4;   // rows and columns of one of its threads
+constexpr int kTile = 64;  // a block writes the codes of kTile x kTile elements
+constexpr int kEach = 4;   // a thread writes those of kEach x kEach
 constexpr int kWords = kTile / kEach;
 
 template <typename A>
@@ -32,12 +33,12 @@ __global__ void __launch_bounds__(kThreads) find_largest(const A* x, int64_t ele
   if (threadIdx.x == 0) parts[blockIdx.x] = most;
 }
 
-// Bias and GELU.
+// gelu(x + bias).
 template <typename A, int N, typename Form>
 struct Gelu {
   using Operands = Floats<N>;
   static constexpr int kParts = 1,
-                       kAhead = 2;  // runs of `width` that a row of the result has; rows read ahead
+                       kAhead = 2;  // runs of `width` per row of the result; rows read ahead
   const A* x;
   const float* bias;
   int64_t width;
@@ -52,7 +53,7 @@ struct Gelu {
   }
 };
 
-// A row of x is gate | up, each of `width`.
+// SwiGLU: silu(gate) * up. A row of x is gate | up, each of `width` elements.
 template <typename A, int N>
 struct GateAndUp {
   struct Operands {
@@ -74,7 +75,7 @@ struct GateAndUp {
   }
 };
 
-// The gradient of that: a row of it is as one of x.
+// The gradient of SwiGLU with respect to x; its rows have the same layout: dgate | dup.
 template <typename A, int N>
 struct GateAndUpBackward {
   struct Operands {
@@ -101,8 +102,8 @@ struct GateAndUpBackward {
   }
 };
 
-// Stores what `from` makes, in the walk of ColumnWalk, which is a block of one dim here, and finds the largest of what is
-// stored.
+// Computes the activation `from`, stores it, and finds the largest magnitude of what is stored, one number
+// per block. Walks as ColumnWalk says, with a one-dimensional block.
 template <typename A, int N, typename From>
 __global__ void __launch_bounds__(kThreads)
     activate(const From from, A* y, int64_t rows, int64_t units, uint32_t* parts) {
@@ -148,7 +149,7 @@ __global__ void __launch_bounds__(kThreads)
   *scale = made.scale;
 }
 
-// Where codes go; null where such a copy is not wanted.
+// Destinations of the codes; null if that copy is not wanted.
 struct CodeCopies {
   uint8_t *plain, *transposed;
   bool e4m3;
@@ -158,7 +159,7 @@ struct CodeCopies {
   }
 };
 
-// Up to four codes that stand together.
+// Stores up to four neighbouring codes.
 template <bool kWhole>
 __device__ void store_codes(uint8_t* to, uint32_t codes, int64_t count) {
   if constexpr (kWhole) {
@@ -172,11 +173,12 @@ __device__ void store_codes(uint8_t* to, uint32_t codes, int64_t count) {
   }
 }
 
-// A thread has four columns of four rows. kWhole: rows and columns are multiples of four.
+// A thread encodes four columns of four rows. The transposed copy goes through shared memory, so that both
+// copies are written in rows. kWhole: the numbers of rows and columns are multiples of four.
 template <typename A, bool kWhole>
 __global__ void __launch_bounds__(kThreads)
     write_codes(const A* x, const float* factor, const CodeCopies to, int64_t rows, int64_t columns) {
-  RECOLLECT_SHARED(words, uint32_t[kTile][kWords + 1]);  // of a column: codes of four rows
+  RECOLLECT_SHARED(words, uint32_t[kTile][kWords + 1]);  // per column: words of the codes of four rows
   const int across = threadIdx.x % kWords, down = threadIdx.x / kWords;
   const int64_t first_row = blockIdx.x * int64_t{kTile}, first_column = blockIdx.y * int64_t{kTile};
   const int64_t column = first_column + across * kEach, left = columns - column;
@@ -281,7 +283,7 @@ KernelPointer make_gelu_quantise(const OpView& view) {
                           });
 }
 
-// Rows of `width` are those of what is not gate | up.
+// `width` is the width of the gate, half of a row that contains gate | up.
 template <template <typename, int> class From>
 KernelPointer make_swiglu_quantise(const OpView& view, int64_t width) {
   return with_row_vectors(view.in(0).dtype, width, "swiglu_quantise",
@@ -290,7 +292,7 @@ KernelPointer make_swiglu_quantise(const OpView& view, int64_t width) {
                           });
 }
 
-// A thread has as many codes as it stores at once.
+// y = code * scale. A thread decodes as many codes as fit in one vector store.
 template <typename A>
 __global__ void __launch_bounds__(kThreads)
     widen_codes(const uint8_t* codes, const float* scale, A* y, int64_t elements, bool e4m3) {
@@ -342,7 +344,7 @@ __global__ void __launch_bounds__(kThreads)
   if (i < elements) store_one(y + i, load_one(y + i) + load_one(bias + i % columns));
 }
 
-// The library adds no f32 bias: that comes behind.
+// cuBLASLt cannot add an f32 bias here, so a separate kernel adds it after the product.
 class Float8Product : public Kernel {
  public:
   Float8Product(const GemmShape& shape, bool adds_bias, Libraries* libraries)

@@ -1,5 +1,5 @@
-// GELU in its two forms, and their derivatives, in few instructions: at a memory's full speed a
-// multiprocessor has about 25 for each element. Relative errors stay near 1e-6, for small results too.
+// GELU in its two forms and their derivatives. They use few instructions: at full memory bandwidth a
+// multiprocessor has time for about 25 per element. Relative errors stay near 1e-6, also for small results.
 #pragma once
 
 #include "engine/runtime/cuda/launch.h"
@@ -8,7 +8,7 @@ namespace recollect::cuda {
 
 __device__ inline float sigmoid(float x) { return __fdividef(1.0f, 1.0f + __expf(fminf(-x, 80.0f))); }
 
-// With 0.5 * (1 + tanh(u)) = sigmoid(2u), which keeps its relative accuracy for negative x.
+// Uses 0.5 * (1 + tanh(u)) = sigmoid(2u), which keeps its relative accuracy for negative x.
 struct GeluTanh {
   static constexpr float kTwoSqrt2OverPi = 1.5957691216057308f, kCubic = 0.044715f;
 
@@ -37,7 +37,7 @@ struct GeluErf {
     p = p * t - 1.26551223f;
     return t * __expf(p);
   }
-  // The normal distribution function, given e^(-x * x / 2).
+  // The normal distribution function Phi(x), given bell = e^(-x * x / 2).
   static __device__ float distribution(float x, float bell) {
     const float tail = 0.5f * bell * scaled_erfc(fabsf(x) * kInvSqrt2);
     return x < 0.0f ? tail : 1.0f - tail;

@@ -1,5 +1,6 @@
-// Losses of classes and of numbers, and their gradients with respect to the logits. Of classes a warp has one
-// row and column; of numbers a block has a run of them.
+// Losses of class targets (cross-entropy) and of numeric targets (squared error, sigmoid cross-entropy), with
+// their gradients with respect to the logits. For classes, a warp handles one row and column; for numbers, a
+// block handles kLossRun elements.
 #include "engine/ops/label_loss.h"
 
 #include "engine/core/arena.h"
@@ -25,7 +26,9 @@ struct Classes {
   int64_t count, classes, columns;  // of targets; of a row
 };
 
-// dlogits is null where no gradient is made, and may be where the logits are.
+// Softmax over the classes of one target: loss = log(sum(e^(x - max))) - (x[target] - max), dlogits = scale *
+// (softmax - one_hot(target)). dlogits is null if no gradient is wanted, and may be the same memory as the
+// logits.
 template <typename A>
 __global__ void __launch_bounds__(kWarp* kWarps)
     class_losses(Classes<A> in, float* __restrict__ losses, A* dlogits) {
@@ -34,7 +37,7 @@ __global__ void __launch_bounds__(kWarp* kWarps)
   const int64_t column = at % in.columns, first = at / in.columns * in.classes * in.columns + column;
   const A* x = in.logits + first;
   const int32_t target = in.targets[at];
-  const bool counts = target >= 0 && target < in.classes;  // what is wrong is said later
+  const bool counts = target >= 0 && target < in.classes;  // check() reports wrong targets later
   float max = -INFINITY, sum = 0.0f;
   for (int64_t j = threadIdx.x; j < in.classes; j += kWarp) max = fmaxf(max, load_one(x + j * in.columns));
   max = reduce_warp<Max>(max);
@@ -42,7 +45,7 @@ __global__ void __launch_bounds__(kWarp* kWarps)
   sum = reduce_warp<Sum>(sum);
   const float above = counts ? load_one(x + target * in.columns) - max : 0.0f;
   if (threadIdx.x == 0) losses[at] = counts ? logf(sum) - above : 0.0f;
-  __syncwarp();  // all have read the target's logit
+  __syncwarp();  // dlogits may overwrite the target's logit only after all have read it
   if (!dlogits) return;
   A* dx = dlogits + first;
   const float scale = counts ? static_cast<float>(in.scale[column]) : 0.0f, share = 1.0f / sum;
@@ -92,7 +95,7 @@ struct Squared {
   static __device__ float derivative(float x, float target) { return 2.0f * (x - target); }
 };
 
-// The cross-entropy of sigmoid(x), without an exponential that could overflow.
+// Cross-entropy of sigmoid(x), written so that no exponential can overflow.
 struct Sigmoid {
   static __device__ float value(float x, float target) {
     return fmaxf(x, 0.0f) - x * target + log1pf(__expf(-fabsf(x)));
@@ -100,7 +103,8 @@ struct Sigmoid {
   static __device__ float derivative(float x, float target) { return sigmoid(x) - target; }
 };
 
-// losses[b] is the sum of block b's run. dlogits as above.
+// losses[b] is the sum over the elements of block b. Elements whose target is NaN are ignored. dlogits: see
+// class_losses.
 template <typename A, typename Form>
 __global__ void __launch_bounds__(kThreads)
     number_losses(const A* logits, const float* __restrict__ targets, int64_t count, const double* scale,

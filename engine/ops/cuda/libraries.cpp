@@ -13,7 +13,7 @@ namespace {
 
 // The device that the calling thread has chosen.
 GemmContext device_context(bool tf32) {
-  device_count();  // throws where there is none, and says what is missing
+  device_count();  // throws if there is no device, with what is missing
   int device = 0;
   cudaDeviceProp properties{};
   check(cudaGetDevice(&device), "asking for the thread's device");

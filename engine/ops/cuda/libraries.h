@@ -1,5 +1,5 @@
-// NVIDIA's libraries as one rank uses them: found and opened, a handle each, and what they have chosen. Made
-// where a run on a device begins; programs that are only planned need none. Not for several threads at once.
+// NVIDIA's libraries of one rank: opened, with a handle each, and with the algorithms that were chosen. They
+// are made when a run on a device begins; planning a program does not need them. Not thread-safe.
 #pragma once
 
 #include <memory>
@@ -14,29 +14,30 @@ class Cudnn;
 struct LibrariesOptions {
   bool tf32 = false;            // f32 products may round their operands to tf32
   bool timed = true;            // algorithms are timed; otherwise the library's first proposal is taken
-  std::string cache_file = {};  // of what timing has chosen; "": the user's cache folder; "none": no file
+  std::string cache_file = {};  // file of timed choices; "": in the user's cache folder; "none": no file
 };
 
 class Libraries {
  public:
-  // For the calling thread's device, by the same thread as everything later. Error kConfiguration where there
-  // is no driver, no device, or a library is missing.
+  // Uses the calling thread's device; all later calls must come from the same thread. Throws kConfiguration
+  // if there is no driver or no device, or if a library is missing.
   explicit Libraries(LibrariesOptions options);
   ~Libraries();
   Libraries(const Libraries&) = delete;
-  // With a cuBLASLt of the caller's own. For tests.
+  // Uses the caller's cuBLASLt. For tests.
   explicit Libraries(std::unique_ptr<Cublas> cublas);
 
-  // What this rank knows of algorithms, as text, and the other way round: a rank that learns another's
-  // choices before its kernels are prepared computes as that one does. Error kInput where it is no such text.
+  // learned() returns this rank's choices of algorithms as text; learn() adds another rank's. A rank that
+  // learns the choices of another before it prepares its kernels computes the same bits. learn() throws
+  // kInput if the text is invalid.
   std::string learned() const;
   void learn(const std::string& text);
 
-  // Each warning once; they are about the file of choices.
+  // Returns each warning once. Warnings concern the file of choices.
   std::vector<std::string> take_warnings();
 
   Cublas& cublas() { return *cublas_; }
-  Cudnn& cudnn();  // opened when it is first asked for
+  Cudnn& cudnn();  // opened at first use
 
  private:
   std::unique_ptr<Cublas> cublas_;

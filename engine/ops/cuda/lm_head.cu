@@ -1,7 +1,8 @@
-// The language-model head and cross-entropy, chunk_rows rows of logits at a time: logits are made in the
-// workspace, turned into their own gradient in place, and multiplied into dx and dw. Nothing of that depends
-// on what targets hold, since the device alone knows. Of a divided vocabulary, the rows' numbers are reduced
-// over its parts in between.
+// The language-model head with cross-entropy, chunk_rows rows of logits at a time. For each chunk: logits = x
+// * w^T go into the workspace; a kernel computes the losses and replaces the logits by their gradient in
+// place; two products make dx and add to dw. The full logits [tokens, vocabulary] never exist. Which kernels
+// run does not depend on the targets' values, because only the device knows them. If the vocabulary is
+// sharded over ranks, the maximum and the sums of each row are reduced over the ranks in between.
 #include "engine/ops/cuda/columns.h"
 #include "engine/ops/cuda/cross_entropy.h"
 #include "engine/ops/cuda/faster.h"
@@ -15,7 +16,8 @@ namespace recollect::cuda {
 
 namespace {
 
-// Bytes of a row, of which two blocks then share a multiprocessor of Hopper.
+// The largest row in bytes that a block may keep in shared memory: two such blocks fit on a Hopper
+// multiprocessor.
 constexpr std::size_t kMostKept = std::size_t{112} << 10;
 
 __global__ void __launch_bounds__(kLossThreads) rescale_sums(RowStatistics statistics, int64_t count) {
@@ -24,7 +26,7 @@ __global__ void __launch_bounds__(kLossThreads) rescale_sums(RowStatistics stati
   statistics.sum[i] *= __expf(statistics.own_max[i] - statistics.max[i]);
 }
 
-// The three products of a chunk of `rows` rows.
+// The three matrix products of a chunk of `rows` rows.
 struct ChunkProducts {
   ChunkProducts(const HeadShapes& shapes, Libraries* libraries)
       : logits(shapes.logits, libraries), dx(shapes.dx, libraries), dw(shapes.dw, libraries) {}
@@ -105,7 +107,7 @@ class LmHeadLoss : public Kernel {
   Targets targets(const KernelArgs& args) const { return {args.in[2].as<int32_t>(), vocabulary_size_}; }
 
   void chunk(const KernelArgs& args, int64_t first, int64_t count, float* losses) {
-    // An evaluation is another program for the device, so this much may depend on the host's state.
+    // The host may test `training` here, because an evaluation is a separate program on the device.
     const bool gradient = gradient_ && args.state->training;
     ChunkProducts& products = count == chunk_ ? *whole_ : *rest_;
     A* logits = reinterpret_cast<A*>(args.workspace);
@@ -128,7 +130,7 @@ class LmHeadLoss : public Kernel {
                   args.stream);
   }
 
-  // Rows that are only read once need not be kept.
+  // Only a gradient reads the row a second time, so without one the row is not kept in shared memory.
   void whole(const KernelArgs& args, int64_t first, int64_t count, A* logits, float* losses, bool gradient) {
     if constexpr (N > 1)
       if (keeps_ && gradient) return losses_of<true>(args, first, count, logits, losses, true);
@@ -142,8 +144,9 @@ class LmHeadLoss : public Kernel {
            args.stream, logits, first, targets(args), part_, args.in[3].as<double>(), losses, gradient);
   }
 
-  // A second reading may come out of a cache that is large enough, and fewer blocks share a multiprocessor with rows: time
-  // tells. Not in the name is how many rows a chunk has, on which no bit of theirs depends.
+  // Decides by timing if the kernel keeps a row in shared memory between its two passes. The second pass may
+  // instead hit the L2 cache, and fewer blocks with rows fit on a multiprocessor. The name omits the rows of
+  // a chunk, on which no bit depends.
   bool keeps_rows(const KernelArgs& args) {
     if (vocabulary_ || !gradient_ || row_bytes() > kMostKept ||
         !shares(losses_and_gradients<A, N, true>, kMostKept))  // once for all rows, whatever their size
@@ -156,7 +159,7 @@ class LmHeadLoss : public Kernel {
         [&] { losses_of<false>(args, 0, chunk_, logits, losses_at(args), true); }, args.stream);
   }
 
-  // The gradient of the bias.
+  // Adds the column sums of the logits' gradient to the gradient of the bias.
   void add_columns(const A* logits, int64_t count, std::byte* scratch, float* dbias, bool accumulate,
                    void* stream) const {
     float* partials = reinterpret_cast<float*>(scratch);

@@ -1,4 +1,4 @@
-// Logits of one row: a warp has a row of the head.
+// Logits of the last row of x, in generation: each warp computes the dot product with one row of the head.
 #include "engine/ops/cuda/row_kernel.h"
 #include "engine/ops/lm_head.h"
 #include "engine/runtime/cuda/reduce.h"

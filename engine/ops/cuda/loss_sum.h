@@ -1,5 +1,5 @@
-// The last step of a loss: one block adds up what rows, or blocks of them, have lost, in a fixed order, and
-// looks whether every target names a class. What the device finds wrong, the host says later.
+// The last step of a loss: one block adds up the losses of rows, or of blocks of elements, in a fixed order,
+// and checks that every target names a class. The host reports a wrong target after the run.
 #pragma once
 
 #include <memory>
@@ -10,20 +10,20 @@ namespace recollect::cuda {
 
 class LossSum {
  public:
-  // Losses stand row by row, `columns` to a row, each column with a scale of its own. `classes`: of the
-  // targets; 0 where losses have none.
+  // The losses are a matrix in row order with `columns` columns, each with its own scale. `classes` is the
+  // number of classes; 0 if the losses have no class targets.
   LossSum(int64_t losses, int64_t columns, int64_t classes)
       : losses_(losses), columns_(columns), classes_(classes) {}
 
   void prepare();
 
-  // loss (+)= the sum of scale * loss; `targets` has one for every loss, or is null.
+  // loss (+)= sum of scale[column] * losses. `targets` has one entry per loss, or is null.
   void run(const float* losses, const int32_t* targets, const double* scale, double* loss, bool accumulate,
            void* stream) const;
 
-  // When a run is done: its first target that names no class, by its place among the losses.
+  // After a run: the first target that does not name a class.
   struct BadTarget {
-    int64_t number;  // place, counted from 1; 0: there is none
+    int64_t number;  // index among the losses plus 1; 0: none
     int32_t target;
   };
   BadTarget bad_target() const;

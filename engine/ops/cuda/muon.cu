@@ -1,4 +1,4 @@
-// Muon: one pass over memory each. Sums of squares are added up by blocks in order.
+// Muon's kernels, each one pass over memory. Blocks make sums of squares, which are added in a fixed order.
 #include "engine/ops/muon.h"
 
 #include "engine/ops/cuda/kernels.h"

@@ -1,4 +1,5 @@
-// The update rules: one pass over memory each. A factor that is not a number changes nothing.
+// AdamW and the other element-wise update rules, each one pass over memory. If the clip factor is NaN,
+// nothing changes.
 #include "engine/ops/optimizer.h"
 
 #include "engine/ops/cuda/kernels.h"
@@ -10,14 +11,14 @@ namespace recollect::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kBlocksTogether = 4;  // on a multiprocessor: 64 registers a thread, of which none is spilled
-constexpr int kVectors = 4;         // elements of a thread at a time: 16 bytes of each f32
+constexpr int kBlocksTogether = 4;  // per multiprocessor: allows 64 registers a thread, without spills
+constexpr int kVectors = 4;         // elements of a thread at a time: 16 bytes of f32
 
 template <typename A>
 struct Parameter {
   const float* gradient;
-  float *master, *m, *v;  // v is null where the rule has one moment
-  A* param;               // null where there is none
+  float *master, *m, *v;  // v is null if the rule has one moment
+  A* param;               // the parameter's copy for compute; null if none
   int64_t elements;
 };
 
@@ -46,7 +47,8 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
   const double clip = *factor;
   if (isnan(clip)) return;
   RECOLLECT_SHARED(numbers, StepNumbers<float>);
-  // Made first: ThreadSanitizer does not see what GCC has a call return into memory.
+  // Computed into a local variable first: ThreadSanitizer does not see that GCC lets the call write its
+  // result directly to shared memory.
   if (threadIdx.x == 0) {
     const StepNumbers<float> made = step_numbers<float>(schedule, clip, settings);
     numbers = made;
@@ -60,7 +62,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
   if (rest < p.elements) update_elements<A, Rule, 1>(s, p, rest);
 }
 
-// Of a bf16 matrix that is its own master.
+// A bf16 matrix without an f32 master: the update rounds it stochastically.
 struct RoundedMatrix {
   const float* gradient;
   bf16* master;
@@ -140,7 +142,7 @@ class Update : public Kernel {
   bool cast_;
 };
 
-// A is the dtype of the parameter's copy; without one it does not matter.
+// A is the dtype of the parameter's copy. Without a copy, A does not matter.
 template <typename Rule>
 void add_rule(KernelTable& table, const char* kind) {
   table.add(kind, [kind](const OpView& view) {

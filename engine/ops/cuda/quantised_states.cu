@@ -1,6 +1,8 @@
-// The update rules with states of one byte a number: a warp has a block of a row, and the maps are in the shared memory of
-// its block of threads. Rows of whole vectors are read and written 16 bytes at a time, and bytes eight at a time. A factor
-// that is not a number changes nothing.
+// The update rules with 8-bit optimizer states: each moment is stored as one byte per element, an index into
+// a table of 256 values ("map"), times one f32 scale per block of a row. A warp handles one block: it decodes
+// the moments, updates, and encodes again with a new scale. The maps are in shared memory. If rows are whole
+// vectors, 16 bytes of numbers and 8 codes are read and written at a time. If the clip factor is NaN, nothing
+// changes.
 #include "engine/ops/quantised_states.h"
 
 #include "engine/ops/cuda/kernels.h"
@@ -14,13 +16,13 @@ namespace recollect::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kBlocksTogether = 3;  // on a multiprocessor: 80 registers a thread, of which none is spilled
+constexpr int kBlocksTogether = 3;  // per multiprocessor: allows 80 registers a thread, without spills
 constexpr int kEach = static_cast<int>(kQuantisedBlock) / kWarp;  // elements of a thread
 
 struct Maps {
   float entries[2][256], boundaries[2][256];  // the signed one, and the unsigned one
 
-  // By all threads of a block, who must wait for each other before they read.
+  // All threads of a block must call it, and synchronise before they read.
   __device__ void make() {
     const int i = static_cast<int>(threadIdx.x);
     for (int map = 0; map < 2; ++map) {
@@ -30,10 +32,11 @@ struct Maps {
   }
 };
 
-// Where a thread's elements of a block lie: neighbours in rows of whole vectors, else a warp's width apart.
+// Where a thread's elements of a block are. kWhole (rows are whole vectors): kEach neighbours; otherwise
+// kWarp apart.
 template <bool kWhole>
 struct Place {
-  int64_t row, column, at, columns;  // of the first element; `at` counts from the parameter's beginning
+  int64_t row, column, at, columns;  // of the first element; `at` counts from the parameter's start
 
   __device__ Place(int64_t block, int64_t blocks_of_row, int64_t width) : columns(width) {
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
@@ -69,7 +72,7 @@ __device__ void store_each(T* to, const Floats<kEach>& x, const Place<kWhole>& p
   }
 }
 
-// Of all of a parameter.
+// One moment of a whole parameter: codes and one scale per block.
 struct QuantisedMoment {
   uint8_t* entries;
   float* sizes;
@@ -96,7 +99,7 @@ struct QuantisedMoment {
     return moment;
   }
 
-  // By all threads of a warp; elements that are not there are zero.
+  // All threads of a warp must call it. Elements outside the row must be zero.
   template <bool kWhole>
   __device__ void write(const float* boundaries, const Floats<kEach>& moment, const Place<kWhole>& place,
                         int64_t block) const {
@@ -104,7 +107,7 @@ struct QuantisedMoment {
 #pragma unroll
     for (int i = 0; i < kEach; ++i) largest = fmaxf(largest, fabsf(moment[i]));
     largest = reduce_warp<Max>(largest);
-    __syncwarp();  // all have read the size
+    __syncwarp();  // all have read the old scale
     if (threadIdx.x % kWarp == 0) store_one(sizes + block, largest);
     uint32_t words[kEach / 4] = {};
 #pragma unroll
@@ -124,7 +127,7 @@ struct QuantisedMoment {
   }
 };
 
-// Of the elements of a thread: as they are, or rounded by chance.
+// Stores a thread's elements of the master: unchanged if f32, stochastically rounded if bf16.
 template <bool kWhole, typename W>
 __device__ void store_masters(W* to, const Floats<kEach>& w, const Place<kWhole>& place,
                               const RoundedParameter& rounding, const RunState* state) {
@@ -154,12 +157,12 @@ template <typename W, typename A>
 struct QuantisedParameter {
   const float* gradient;
   W* master;
-  QuantisedMoment m, v;  // v is null where the rule has one moment
-  A* param;              // null where there is none
+  QuantisedMoment m, v;  // v is null if the rule has one moment
+  A* param;              // null if there is no copy
   int64_t rows, columns;
 };
 
-// W is the dtype of the master, A that of the parameter's copy.
+// W is the dtype of the master, A the dtype of the parameter's copy.
 template <typename W, typename A, typename Rule, bool kWhole>
 __global__ void __launch_bounds__(kThreads, kBlocksTogether)
     update_quantised(const QuantisedParameter<W, A> p, const double* schedule, const double* factor,

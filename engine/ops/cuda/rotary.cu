@@ -1,5 +1,5 @@
-// Rotary positions: the table of cosines and sines, a thread for each angle; and heads that turn by it in one
-// pass over memory, a warp per row.
+// Rotary position embedding: makes the table of cosines and sines, one thread per angle, and rotates the
+// pairs of each head by these angles in one pass over memory, one warp per row.
 #include "engine/ops/rotary.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kWarps = 8;  // of a block
 
-// Passed to the table's kernel by value.
+// The frequencies of all pairs, passed to the kernel by value.
 struct PairFrequencies {
   static constexpr int64_t kMost = 128;
 
@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t pair = at % half, position = positions ? positions[at / half] : at / half;
   const double frequency = rotary_frequency(frequencies.plain, frequencies.longer, frequencies.growth, pair,
                                             length ? *length : frequencies.length);
-  // In half turns: functions of large angles would need local memory.
+  // The angle is in half turns (units of pi): cos and sin of large angles would need local memory.
   const double angle = static_cast<double>(position) * (frequency / std::numbers::pi);
   float* row = table + at / half * 2 * half;
   row[pair] = static_cast<float>(frequencies.times * cospi(angle));
@@ -74,13 +74,14 @@ class RotaryTable : public Kernel {
   int64_t rows_, half_;
 };
 
-// In each of a row's `heads` heads of `size` elements, `half` pairs are rotated; the table's row is row % length.
+// Each row has `heads` heads of `size` elements, of which `half` pairs are rotated. Row r uses row r % length
+// of the table.
 struct Heads {
   int64_t length, half, size, heads;
-  float direction;  // -1 turns back
+  float direction;  // -1: rotate back (backward)
 };
 
-// x may be y. N divides half a head, and the row.
+// x and y may be the same memory. N divides `half` and the width of a row.
 template <typename A, int N>
 __global__ void __launch_bounds__(kWarp* kWarps)
     turn_rows(const A* x, const float* __restrict__ table, A* y, int64_t rows, int64_t width, Heads heads) {

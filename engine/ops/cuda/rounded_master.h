@@ -1,4 +1,4 @@
-// What an update stores of a parameter: as it is where that is f32, rounded by chance where it is bf16.
+// Stores an updated parameter: unchanged if it is f32, stochastically rounded if it is bf16.
 #pragma once
 
 #include <type_traits>
@@ -9,14 +9,15 @@
 
 namespace recollect::cuda {
 
-// As random_word, but with no array to be indexed while the kernel runs, which would cost local memory.
+// Same as random_word(), but without an array that is indexed at run time, which would be put into local
+// memory.
 inline __device__ uint32_t rounding_word(const RandomKey& key, uint64_t element) {
   const auto words = random_block(key, element / 64 * 16 + element % 16);
   const uint64_t which = element % 64 / 16;
   return which == 0 ? words[0] : which == 1 ? words[1] : which == 2 ? words[2] : words[3];
 }
 
-// That element of the op's rows.
+// Stores the element at (row, column) of the op's rows; both select the random word.
 template <typename W>
 __device__ void store_master(W* to, float value, const RoundedParameter& rounding, const RunState* state,
                              int64_t row, int64_t column) {

@@ -1,4 +1,4 @@
-// Registers kernels whose types follow from one input alone.
+// Registers kernels whose template types follow from one input.
 #pragma once
 
 #include "engine/ops/cuda/kernels.h"
@@ -6,7 +6,7 @@
 
 namespace recollect::cuda {
 
-// Makes K<A, N>, where the input of that number has the dtype A and rows of whole vectors of N elements.
+// Makes K<A, N>: A is the dtype of input number `input`, and N the vector length that divides its rows.
 template <template <typename, int> class K>
 KernelPointer make_row_kernel(const OpView& view, const char* kind, int input = 0) {
   const Value& value = view.in(input);
@@ -20,7 +20,7 @@ void add_row_kernel(KernelTable& table, const char* kind, int input = 0) {
   table.add(kind, [kind, input](const OpView& view) { return make_row_kernel<K>(view, kind, input); });
 }
 
-// The same for K<A>.
+// Registers K<A>, where A is the dtype of the first input.
 template <template <typename> class K>
 void add_kernel(KernelTable& table, const char* kind) {
   table.add(kind, [kind](const OpView& view) {

@@ -1,4 +1,5 @@
-// A multiple of a narrow value, added to some columns of a wide one: one pass over memory.
+// Adds a multiple of a narrow value to some columns of a wide one, and the gradient of that: one pass over
+// memory each.
 #include <numeric>
 
 #include "engine/ops/cuda/row_kernel.h"
@@ -9,12 +10,13 @@ namespace {
 
 constexpr int kColumnThreads = 256;
 
-// Columns of a wide value.
+// `count` columns, from column `first`, of a value with `width` columns.
 struct SomeColumns {
   int64_t width, first, count;
 };
 
-// A thread has one vector of `walked` columns of a row of x: all of them, or those that something is added to.
+// y = x + scale * part in the columns `added`. A thread handles one vector of the columns `walked`: all
+// columns, or only those of `added` if y is x.
 template <typename A, int N>
 __global__ void __launch_bounds__(kColumnThreads)
     add_scaled(const A* x, const A* part, A* y, int64_t vectors, SomeColumns walked, SomeColumns added,
@@ -88,7 +90,8 @@ class ScaledColumns : public Kernel {
   float scale_;
 };
 
-// Vectors must reach neither into a row nor out of the columns in part.
+// The vector length must divide the row, the first column and the number of columns, so that no vector
+// crosses an edge.
 template <template <typename, int> class K>
 KernelPointer make_columns_kernel(const OpView& view, int64_t columns, const char* kind) {
   const int64_t whole =

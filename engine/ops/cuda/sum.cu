@@ -1,4 +1,4 @@
-// The sum of two values, and sums down the columns of one: one pass over memory each.
+// The sum of two values, and the sums of one value's columns, each one pass over memory.
 #include "engine/ops/cuda/columns.h"
 #include "engine/ops/cuda/row_kernel.h"
 

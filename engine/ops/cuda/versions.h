@@ -1,12 +1,12 @@
-// What the backend was built with.
+// The versions of CUDA and its libraries that this build was compiled with.
 #pragma once
 
 #include <string>
 
 namespace recollect::cuda {
 
-// "CUDA 13.0, ..."; "" in a build without the backend. Its libraries are looked for when a run asks for them: which are
-// there, `recollect doctor` says.
+// "CUDA 13.0, ..."; "" in a build without CUDA. The libraries are opened only when a run needs them;
+// `recollect doctor` says which are installed.
 std::string versions();
 
 }  // namespace recollect::cuda

@@ -1,5 +1,6 @@
-// How kernels cut their work, and what they take of a workspace for it: matrix products and attention have headers of their own.
-// Of an op alone: asked by the kernels, and where programs are planned without them (planned_kernels.h).
+// How kernels divide their work and how much workspace they need for it. Matrix products and attention have
+// headers of their own. Each size depends on one op only. The kernels use them, and so does the planner in a
+// build without kernels (planned_kernels.h).
 #pragma once
 
 #include <algorithm>
@@ -18,15 +19,15 @@
 
 namespace recollect::cuda {
 
-// The gradients of a weight and its bias, by one product or by a product and a pass that takes `of_pass`: sums of a micro-batch
-// stand after what the product takes.
+// The gradients of a weight and its bias are made by one product, or by a product and a pass that needs
+// `of_pass` bytes. The bias sums of a micro-batch follow the product's own workspace.
 inline std::size_t bias_sums_at() { return aligned(workspace_bytes_with_sums()); }
 inline std::size_t weight_and_bias_bytes(const GemmShape& shape, std::size_t of_pass) {
   return std::max({workspace_bytes_of(shape), of_pass, bias_sums_at() + sizeof(float) * shape.m});
 }
 
-// The head and its loss: logits of a chunk of rows, statistics of these where the vocabulary is divided, losses of all rows, and
-// what products and sums of a chunk take.
+// The workspace of lm_head_loss, in this order: the logits of a chunk of rows; statistics of these rows if
+// the vocabulary is sharded; the losses of all rows; the scratch of a chunk's products and column sums.
 struct HeadWorkspace {
   HeadWorkspace(const OpView& view, bool divided)
       : tokens(view.in(0).shape[0]),
@@ -52,10 +53,10 @@ struct HeadWorkspace {
     return scratch_at() + most;
   }
 
-  int64_t tokens, width, rows, chunk;  // rows: of the head, on this rank
+  int64_t tokens, width, rows, chunk;  // rows: of the head on this rank
   DType dtype;
   bool divided, bias;
-  ColumnWalk sums;  // over the columns of a chunk's logits, where there is a bias
+  ColumnWalk sums;  // column sums of a chunk's logits, for the bias
 
  private:
   std::size_t product_bytes(int64_t count) const {
@@ -64,7 +65,8 @@ struct HeadWorkspace {
   }
 };
 
-// Losses of classes, one by one; and of numbers, in runs that a block adds up.
+// Class losses: one f32 per target. Numeric losses: one f32 per run of kLossRun elements, which a block adds
+// up.
 inline std::size_t class_loss_bytes(const OpView& view) {
   return sizeof(float) * view.in(1).shape.elements();
 }
@@ -128,8 +130,8 @@ struct HeadNormCut {
   int64_t vectors = 1, blocks = 1;
 };
 
-// The gradient of a table: sorted tokens are cut into chunks, each with the sums of its first row and of its last; tokens and their
-// rows stand after these.
+// The gradient of a table. The sorted tokens are cut into chunks. The workspace holds two partial sums per
+// chunk (for its first and its last row), then the sorted rows and tokens.
 struct TableWorkspace {
   static constexpr int kChunk = 64;
 
@@ -148,7 +150,7 @@ inline TableWorkspace table_workspace(const OpView& view) {
   return {view.in(0).shape.elements(), view.out(0).shape[1]};
 }
 
-// A table of few rows is summed down the columns, two rows at a time.
+// A table of few rows is summed down the columns, two rows at a time (embedding_backward.cu).
 inline bool is_small_table(const OpView& view) { return view.out(0).shape[0] <= 4; }
 inline std::size_t add_embedding_backward_bytes(const OpView& view) {
   const ColumnWalk walk = walk_of(view.in(0));
@@ -156,7 +158,7 @@ inline std::size_t add_embedding_backward_bytes(const OpView& view) {
                               : TableWorkspace(view.in(0).shape[0], walk.width).bytes();
 }
 
-// 8-bit codes of a value whose largest number is that of so many parts, after the factor.
+// Workspace of an encoding in 8-bit codes: the factor, then the largest magnitude of each of `parts` parts.
 inline constexpr std::size_t kFactorBytes = 64;
 constexpr std::size_t code_bytes(int64_t parts) { return kFactorBytes + sizeof(uint32_t) * parts; }
 
@@ -167,7 +169,7 @@ inline int64_t parts_of_value(const OpView& view) {
 
 inline int64_t parts_of(const ColumnWalk& walk) { return walk.blocks * walk.tiles; }
 
-// Of an activation, whose rows have so many runs of `width`.
+// The walk of an activation kernel whose output rows consist of `runs` runs of `width`.
 inline ColumnWalk walk_of_activation(const OpView& view, int runs) {
   const int64_t width = view.out(0).shape[1] / runs;
   return {view.out(0).shape[0], width, row_vector(view.in(0).dtype, width)};
@@ -188,7 +190,7 @@ struct NormRowsCut {
   bool block_rows;  // a row is a block's
 };
 
-// Blocks for the elements of an optimizer's pass, each of which may have a sum.
+// The number of blocks in an optimizer's pass over `elements` elements. Each block may make one partial sum.
 inline constexpr int64_t kPassThreads = 256, kMostPassBlocks = 8 * kMultiprocessors;
 inline int64_t pass_blocks(int64_t elements) {
   return std::min(ceil_div(elements, kPassThreads), kMostPassBlocks);
@@ -198,9 +200,9 @@ inline std::size_t muon_direction_bytes(const OpView& view) {
   return sizeof(double) * pass_blocks(MuonSettings(view.attributes()).rows * view.in(1).shape[1]);
 }
 
-// One matrix of a parameter; `gradient` is the input's number.
+// One matrix of a parameter. `gradient` is the index of the input with the gradient.
 struct AdafactorCut {
-  static constexpr int64_t kMostRowParts = 128;  // that columns are summed in
+  static constexpr int64_t kMostRowParts = 128;  // maximum number of parts for column sums
 
   AdafactorCut(const OpView& view, int gradient) {
     const AdafactorSettings settings(view.attributes());
@@ -219,7 +221,7 @@ struct AdafactorCut {
   int64_t rows, columns, blocks, part_rows, parts;
 };
 
-// The norm of all gradients: parts of each have a sum.
+// The norm of all gradients: each gradient is cut into parts, and each part has a partial sum.
 struct SquaredNormCut {
   static constexpr int64_t kPart = 1 << 15;  // elements of a block
 

@@ -61,7 +61,7 @@ void allow_shared(void (*kernel)(Parameters...), std::size_t bytes) {
         "a kernel's shared memory");
 }
 
-// The same for a device that may have less: returns whether it has so much.
+// The same for a device that may have less shared memory: returns false if it has not enough.
 template <typename... Parameters>
 bool shares(void (*kernel)(Parameters...), std::size_t bytes) {
   if (cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
