@@ -1,32 +1,34 @@
 // The op kinds of the engine: what each reads, writes and means. Backends implement exactly this.
 //
-// Conventions. T tokens = samples x sequence_length, in row order; h hidden size; activations are [T, width].
-// The activation dtype A is f64, f32 or bf16. Weight matrices are [out, in], of dtype A. Biases, norm weights
-// and statistics have the statistics dtype S: f64 for A = f64, else f32. Parameter gradients have dtype S
-// too. Arithmetic is at least float. "acc" outputs are accumulators: overwritten, or added into when
-// KernelArgs::accumulate is set. Sums run in an order that depends on shapes and thread count only.
+// Conventions. T is the number of tokens: b samples x s tokens (sequence_length), in row order; h is the
+// hidden size; activations are [T, width]. The activation dtype A is f64, f32, bf16 or f16. Weight matrices
+// are [out, in], of dtype A. Biases, norm weights and statistics have the statistics dtype S: f64 if A is
+// f64, else f32. Parameter gradients have dtype S too. Arithmetic is at least f32. An output marked "acc" is
+// an accumulator: the op overwrites it, or adds to it if KernelArgs::accumulate is set. `name?` is optional.
+// The order of sums depends only on shapes and on the number of threads.
 //
-// Dropout. `p`, `layer`, `site` and the run's seed and step make the RandomKey; an element is dropped when
-// random_word(key, index) < dropout_threshold(p), else divided by (1 - p). For a [T, h] value the index is
-// ((first_sample + b) * token_stride + i) * h + column for token i of sample b, which are quotient and
-// remainder of (first_token + row) / sequence_length; first_sample and token_stride come from the RunState,
-// first_token is the op's attribute (sequence parallelism starts later ranks at later tokens). So a sample's
-// mask does not depend on the length that it is padded to (token_numbers.h). With p = 0 no random word is
-// drawn, nor in an evaluation (RunState::training false), where dropout is the identity.
+// Dropout. `p`, `layer`, `site` and the run's seed and step make the RandomKey. An element is dropped if
+// random_word(key, index) < dropout_threshold(p), else divided by (1 - p). In a [T, h] value, row `row` is
+// token i of sample b, where b and i are quotient and remainder of (first_token + row) / sequence_length. The
+// index of its elements is ((first_sample + b) * token_stride + i) * h + column. first_sample and
+// token_stride come from the RunState; first_token is the op's attribute (with sequence parallelism, later
+// ranks start at later tokens). So a sample's mask does not depend on the length that it is padded to
+// (token_numbers.h). With p = 0, and in an evaluation (RunState::training false), dropout is the identity and
+// draws no random word.
 //
 // kind                      inputs                               outputs                attributes
 // embedding                 ids [b,s] i32, table [V,h]           y [T,h]                first_row
 //                                                                                       padding_id?
-//     y[i] = table[ids[i] - first_row], zero where the id lies outside this rank's V rows.
+//     y[i] = table[ids[i] - first_row], or zero if the id is outside this rank's V rows.
 // embedding_backward        ids, dy [T,h]                        acc dtable [V,h] S     as embedding
-//     The id `padding_id` gets no gradient from here; absent, or -1, there is none such.
+//     The id `padding_id` gets no gradient from this op; if it is absent or -1, there is no such id.
 // add_position              x [T,h], table [P,h]                 y [T,h]                sequence_length
 //                                                                                       first_token
 //     y[i] = x[i] + table[(first_token + i) % sequence_length]
 // add_position_backward     dy [T,h]                             acc dtable [P,h] S     as add_position
 // add_embedding             x [T,h], ids [b,s] i32, table [N,h]  y [T,h]                first_token
 //                                                                                       padding_id?
-//     y[i] = x[i] + table[ids[first_token + i]], or x[i] where the table has no such row.
+//     y[i] = x[i] + table[ids[first_token + i]], or x[i] if the table has no such row.
 // add_embedding_backward    dy [T,h], ids                        acc dtable [N,h] S     as add_embedding
 //     padding_id as in embedding_backward.
 // token_positions           ids [b,s] i32, places? [b,s] i32     positions [b,s] i32    padding_id
@@ -42,9 +44,9 @@
 //                                                                                       rows (T)
 // first_tokens              x [T,h], which? [n] i32              y [b,h], or [n,h]      sequence_length
 //                                                                                       first_token samples
-//     y[i] is the row of the first token of sample i, or of token which[i] of the micro-batch: no two are the
-//     same, but for -1, which is none. Zero where this rank has not that token: x has the tokens from
-//     first_token on, and the sum over the ranks is the whole.
+//     y[i] is the row of the first token of sample i or, with `which`, of token which[i] of the micro-batch.
+//     The entries of `which` differ, except -1, which means none. y[i] is zero if this rank does not have the
+//     token: x has the tokens from first_token on, and the sum over the ranks is the whole result.
 // first_tokens_backward     dy, which?                           dx [T,h]               as first_tokens
 //                                                                                       rows (T)
 // rotary_table              positions? [b,s] i32, length? [1]    table [s,r] S, or      sequence_length
@@ -52,26 +54,27 @@
 //                                                                                       dtype scaling
 //                                                                                       attention_factor?
 //                                                                                       length?
-//     The row of position p is cos(p f_0) .. cos(p f_{r/2-1}) | sin(p f_0) .. sin(p f_{r/2-1}), times attention_factor
-//     (absent: 1). Row i is of position i, or of token i's position. Frequencies and angles are computed in double; the
-//     table is rounded once, to `dtype` ("f64", "f32"), which is S. `scaling` of the frequencies, and its attributes:
-//     "default"; "linear": factor; "dynamic": factor, original_positions; "llama3": factor, low_freq_factor,
-//     high_freq_factor, original_positions; "yarn": factor, original_positions, beta_fast, beta_slow, truncate;
-//     "longrope": original_positions, short_factor, long_factor (texts of r/2 numbers). dynamic and
-//     longrope depend on the length of the sequence: `length`, the input or else the attribute (rotary.h).
+//     The row of position p is cos(p f_0) .. cos(p f_{r/2-1}) | sin(p f_0) .. sin(p f_{r/2-1}), times
+//     attention_factor (absent: 1). Row i belongs to position i or, with `positions`, to token i's position.
+//     Frequencies and angles are computed in f64; the table is rounded once, to `dtype` ("f64" or "f32"),
+//     which is S. `scaling` changes the frequencies, with these attributes: "default"; "linear": factor;
+//     "dynamic": factor, original_positions; "llama3": factor, low_freq_factor, high_freq_factor,
+//     original_positions; "yarn": factor, original_positions, beta_fast, beta_slow, truncate; "longrope":
+//     original_positions, short_factor, long_factor (texts of r/2 numbers). dynamic and longrope depend on
+//     the length of the sequence: the input `length`, else the attribute (rotary.h).
 // rotary                    x [T,w], table [s,r] or [T,r]        y [T,w]                sequence_length
 //                                                                                       head_size
 //                                                                                       rotated_heads inverse
-//     In each of the first rotated_heads heads of row i, of head_size elements, the first r are
-//     rotated by the angles of the table's row i, or i % sequence_length (inverse: 1 rotates
-//     back); the rest is copied. Pairs are elements c and c + r/2. The gradient is the inverse.
+//     Rotates the first r elements of each of the first rotated_heads heads (of head_size elements) of row i,
+//     by the angles of the table's row i, or i % sequence_length. Elements c and c + r/2 are a pair. inverse
+//     = 1 rotates back. The rest of the row is copied. The gradient is the inverse.
 // dropout                   x [T,h]                              y [T,h]                p layer site
 //                                                                                       sequence_length
 //                                                                                       first_token
 //                                                                                       first_column?
 //                                                                                       all_columns?
-//     It is its own gradient. Where x has the columns from first_column on of rows that have all_columns, it drops what a
-//     dropout of the whole rows drops of these.
+//     It is its own gradient. If x has only some columns (those from first_column on) of rows with
+//     all_columns columns, it drops the same elements as a dropout of the whole rows.
 // layer_norm                x [T,h], weight [h], bias? [h]       y, mean [T] S,         epsilon
 //                                                                rstd [T] S
 // layer_norm_backward       dy, x, weight, mean, rstd, add?      dx, acc dweight,       epsilon
@@ -113,9 +116,10 @@
 // quantise                  x [r,c]                              columns? [c,r],        format: e4m3 or e5m2
 //                                                                rows? [r,c], scale     copies: rows, columns or
 //                                                                [1] S                  both
-//     The codes of x in an 8-bit format, transposed and as it lies; a code times scale is the number again. The largest
-//     number of x becomes the format's largest (float8.h). Where one is not finite, all codes and the scale are NaN.
-//     Of copies rows, x may have any rank.
+//     The codes of x in an 8-bit format: columns is the transposed copy, rows has the layout of x. A code
+//     times scale gives the number back. The largest magnitude in x becomes the format's largest number
+//     (float8.h). If a number is not finite, all codes and the scale are NaN. With copies = rows, x may have
+//     any rank.
 // bias_gelu_quantise        x [T,w], bias [w]                    y [T,w], columns?,     form, and those of
 //                                                                rows?, scale [1] S     quantise
 // swiglu_quantise           x [T,2*w]                            y [T,w], columns?,     as quantise
@@ -214,31 +218,34 @@
 //                                                                acc dbias?             gradient (0 or 1)
 //                                                                                       frozen_weight?
 //                                                                                       frozen_bias? logit_cap?
-//     Row i is to predict targets[i]; rows whose target is -100 do not count. loss is scale * the sum of
-//     negative log likelihoods; dx, dw and, of a bias, dbias (with gradient = 1) are its gradients, so no
-//     later op needs the logits; an evaluation leaves them alone. Of what is frozen there is none. With overwrite?
-//     they are those of this micro-batch, while the loss is still added up. Works through chunk_rows rows at a time.
-//     Local row r of w is vocabulary entry first_row + r; entries from vocabulary_size on are padding: never
-//     predicted, gradient zero. With the vocabulary divided over ranks dx is this rank's part of a sum. With logit_cap
-//     logits are logit_cap * tanh(logit / logit_cap).
+//     Row i predicts targets[i]; rows whose target is -100 are ignored. loss is scale * the sum of negative
+//     log likelihoods. With gradient = 1 the op also makes the gradients dx, dw and, if there is a bias,
+//     dbias, so no later op needs the logits; an evaluation does not write them. Frozen parameters get no
+//     gradient. With the attribute `overwrite`, dw and dbias are those of this micro-batch alone, while the
+//     loss is still accumulated. The op works on chunk_rows rows at a time. Local row r of w is vocabulary
+//     entry first_row + r. Entries from vocabulary_size on are padding: they are never predicted and their
+//     gradient is zero. If the vocabulary is sharded over ranks, dx is this rank's term of a sum over them.
+//     With logit_cap, logits are logit_cap * tanh(logit / logit_cap).
 // lm_logits                 x [T,h], w [V,h], filled [2] i32     logits [V] S           logit_cap?
-//     Of row filled[1] - 1 alone: products with all rows of w, padding too; capped as in lm_head_loss.
+//     The logits of row filled[1] - 1 only: its products with all rows of w, including padding; capped as in
+//     lm_head_loss.
 // cross_entropy_loss        logits, targets i32, scale [k] f64   acc loss [1] f64,      classes columns (k)
 //                                                                dlogits?               gradient (0 or 1)
-//     Element (i, j, c) of the logits, of whatever shape, stands at (i * classes + j) * columns + c. Column c
-//     of row i is to name class targets[i * columns + c]; -100 does not count. loss is the sum of scale[c] *
-//     negative log likelihood over what counts; dlogits as in lm_head_loss.
+//     The logits may have any shape; element (i, j, c) is at (i * classes + j) * columns + c. The target of
+//     column c of row i is class targets[i * columns + c]; a target of -100 is ignored. loss is the sum of
+//     scale[c] * negative log likelihood over the other targets; dlogits is its gradient, written as dx of
+//     lm_head_loss is.
 // elementwise_loss          logits, targets f32 (as many),       acc loss [1] f64,      form gradient
 //                           scale [1] f64                        dlogits?
 //     form squared: scale * sum of (x - t)^2; sigmoid: scale * sum of the cross-entropies of sigmoid(x) with
-//     t, as torch's binary_cross_entropy_with_logits. A target that is no number does not count.
+//     t, as torch's binary_cross_entropy_with_logits. A target that is NaN is ignored.
 // squared_norm              any number of gradients S            sum [1] f64
 // clip_factor               sharded [1] f64, replicated [1] f64, norm [1], factor [1]   max_norm (0: none)
 //                           loss_scale? [1] f64,                                        repeats?
 //                           repeated?, loss? [1] f64
-//     norm = sqrt(sharded + replicated + repeated / repeats) / loss_scale; factor = min(1, max_norm / (norm + 1e-6)) / loss_scale,
-//     as torch's clip_grad_norm_; loss_scale is 1 where absent. The factor is NaN where the norm or the
-//     loss is not finite: an update whose factor is NaN changes nothing.
+//     norm = sqrt(sharded + replicated + repeated / repeats) / loss_scale; factor = min(1, max_norm / (norm +
+//     1e-6)) / loss_scale, as torch's clip_grad_norm_. If loss_scale is absent it is 1. The factor is NaN if
+//     the norm or the loss is not finite; an update whose factor is NaN changes nothing.
 // adamw, adamw_hf, adam     schedule [3] f64, factor [1] f64,    acc master [..] S,     beta1 beta2 epsilon
 //                           grad S                               acc m S, acc v S,      weight_decay
 //                                                                param? A               cast (1: param is
@@ -253,45 +260,52 @@
 // lion                      schedule, factor, grad               acc master, acc m,     beta1 beta2
 //                                                                param?                 weight_decay cast
 //     w = w - rate * weight_decay * w - rate * sign(beta1 * m + (1 - beta1) * g); m = beta2 * m + (1 - beta2) * g.
-//     All update rules take rate_scale, of the rate, where it is not 1. Those above take rounded_as, rounded_columns,
-//     rounded_first_column and rounded_runs: master is then a bf16 matrix, which is rounded by chance (stochastic_rounding.h).
+//     All update rules take rate_scale, a factor of the rate, if it is not 1. Those above take rounded_as,
+//     rounded_columns, rounded_first_column and rounded_runs if master is a bf16 matrix, which is then
+//     rounded stochastically (stochastic_rounding.h).
 // adamw8bit                 schedule, factor, grad [r,c]         acc master, acc m u8,  as adamw
 //                                                                acc sizes [r,n] f32,
 //                                                                acc v u8, acc sizes,
 //                                                                param?
-//     As adamw, with moments in blocks of 256 numbers of a row (quantised_states.h): m and v are numbers of entries of the
-//     signed and of the unsigned map, sizes the largest size of each of a row's n blocks.
+//     As adamw, with 8-bit moments in blocks of 256 elements of a row (quantised_states.h): m holds indices
+//     of entries of the signed map, v of the unsigned map; sizes holds the largest magnitude in each of a
+//     row's n blocks.
 // lion8bit                  schedule, factor, grad [r,c]         acc master, acc m u8,  as lion
 //                                                                acc sizes, param?
-//     As lion, with such a moment.
+//     As lion, with the moment stored as in adamw8bit.
 // adafactor_sums            factor, grad [r,c] or [r],           rows [n+1] f64,        factored first_row
 //                           master                               columns [c+1] f64      rows (n) block?
 //                                                                                       whole_rows
-//     Of the n rows from first_row on, one matrix: the squares of grad * factor added up along its rows and along its
-//     columns, behind both those of master. With factored = 0 the last alone: [1].
+//     Works on one matrix: the n rows from first_row on. rows and columns are the sums of the squares of grad
+//     * factor along each row and each column; the last number of both is the sum of the squares of master.
+//     With factored = 0 there is only that last number: [1].
 // adafactor_moments         schedule [3] f64, factor, grad,      acc rows S, acc        as adafactor_sums
 //                           rows? columns?                       columns [m,c] S,       whole_columns
 //                                                                mean [1] f64,          repeats?
 //                                                                square [1] f64         mean_of_columns?
 //                                                                                       clamps? epsilon
-//     schedule = {rate, 1 - beta2, the most that the rate may be}. The second moments of rows and columns (row `block` of
-//     columns) move towards the means of the sums, plus epsilon unless clamps; mean is that of the rows' (or of the columns'),
-//     square the sum of squares of grad * factor / sqrt(row * column / mean). The matrix has whole_rows and whole_columns over
-//     all ranks, and sums count every row `repeats` times. With factored = 0: one second moment for each element, and square.
+//     schedule = {rate, 1 - beta2, maximum of the rate}. The second moments of rows and columns (row `block`
+//     of columns) move towards the means of the sums, plus epsilon unless clamps is set. mean is the mean of
+//     the row moments (or of the column moments); square is the sum of squares of grad * factor / sqrt(row *
+//     column / mean). Over all ranks, the matrix has whole_rows rows and whole_columns columns, and the sums
+//     count every row `repeats` times. With factored = 0 there is one second moment for each element, and
+//     square.
 // adafactor                 schedule, factor, grad, square,      acc master, acc m?,    as adafactor_moments
 //                           square of the update, rows,          param?                 scale_epsilon scales?
 //                           columns, mean; or moments                                   clip_threshold beta1?
 //                                                                                       weight_decay cast
-//     The last number of `square` is that of the parameter, over all ranks. As torch.optim.Adafactor (clamps) or
-//     transformers.Adafactor; with beta1 the update is averaged in m.
+//     The last number of `square` is the sum of the parameter's squares over all ranks. The rule is
+//     torch.optim.Adafactor (with clamps) or transformers.Adafactor; with beta1 the update is averaged in m.
 // muon_direction            factor, grad [r,c]                   acc momentum [r,c],    first_row rows (n)
 //                                                                direction [n,c],       momentum nesterov
 //                                                                square [1] f64
-//     Of the n rows from first_row on, with g = grad * factor: m = m + (1 - momentum) * (g - m); direction = m, or with
-//     nesterov g + momentum * (m - g); square is the sum of its squares. Zero where the factor is NaN.
+//     Works on the n rows from first_row on, with g = grad * factor: m = m + (1 - momentum) * (g - m);
+//     direction = m, or with nesterov g + momentum * (m - g); square is the sum of direction's squares. If
+//     the factor is NaN, direction is zero.
 // combine                   a, b?, square? [1] f64               y                      alpha beta? epsilon?
 //                                                                                       square_scale?
-//     y = (alpha * a + beta * b) / max(sqrt(square * square_scale), epsilon), divided only where square is there.
+//     y = (alpha * a + beta * b) / max(sqrt(square * square_scale), epsilon); without `square` there is no
+//     division.
 // muon                      schedule, factor, direction [n,c]    acc master [r,c],      first_row rows (n)
 //                                                                param?                 weight_decay
 //                                                                                       adjustment cast

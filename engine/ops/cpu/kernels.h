@@ -1,7 +1,7 @@
-// How the cpu backend's kernels are registered: a file of this folder has the kernels of the op kinds that
-// the file of the same name in engine/ops defines (where those would be long, NAME_backward.cpp has the
-// gradients'), and adds them in a function that is listed here and called in register.cpp. Every kernel
-// divides its work among the OpenMP threads that omp_get_max_threads() promised when it was made.
+// The functions that register the cpu backend's kernels. NAME.cpp has the kernels of the op kinds that
+// engine/ops/NAME.cpp defines (NAME_backward.cpp those of their gradients, if one file would be too long) and
+// adds them in register_NAME(), which register.cpp calls. Every kernel divides its work among as many OpenMP
+// threads as omp_get_max_threads() returned when the kernel was made.
 #pragma once
 
 #include <memory>
@@ -38,7 +38,7 @@ void register_sum(KernelTable& table);
 
 using KernelPointer = std::unique_ptr<Kernel>;
 
-// Makes K<A>, where A is the dtype of the input of that number.
+// Makes K<A>, where A is the dtype of input number `input`.
 template <template <typename> class K>
 KernelPointer make_kernel(const OpView& view, int input = 0) {
   return with_activation_type(view.in(input).dtype, view.op.def->name,
@@ -50,7 +50,7 @@ void add_kernel(KernelTable& table, const char* kind, int input = 0) {
   table.add(kind, [input](const OpView& view) { return make_kernel<K>(view, input); });
 }
 
-// Of an op that add_with_codes has defined: `first` makes all outputs but the codes (float8.cpp).
+// The kernel of an op that add_with_codes() defined: `first` makes all outputs except the codes (float8.cpp).
 KernelPointer with_codes(const OpView& view, KernelPointer first);
 
 }  // namespace recollect::cpu

@@ -1,4 +1,4 @@
-// Every op kind of engine/ops/ops.h has its kernel on CPUs.
+// Registers the cpu backend's kernels: one for every op kind of engine/ops/ops.h.
 #include "engine/ops/cpu/amx_tile.h"
 #include "engine/ops/cpu/dot_speed.h"
 #include "engine/ops/cpu/draw_normals.h"
@@ -49,7 +49,7 @@ void register_kernels(KernelTable& table, VocabularyReduction* vocabulary) {
   register_sum(table);
 }
 
-// Of this namespace, whatever name it is compiled under.
+// The level that this file is compiled for. The file is compiled once per level, in a namespace of its own.
 const CpuLevel& level() {
 #if defined(__AMX_BF16__) && defined(__AVX512BF16__)
   constexpr CpuIsa kIsa = CpuIsa::kAmx;

@@ -1,9 +1,9 @@
-// How the cuda backend's kernels are registered: a file of this folder has the kernels of the op kinds that
-// the file of the same name in engine/ops defines (where those would be long, NAME_backward.cu has the
-// gradients'), and adds them in a function that is listed here and called in register.cpp. Kernels read what
-// changes from run to run through KernelArgs::device_state, since the step is recorded once and replayed. Of
-// the host's state only `training` decides what is launched: an evaluation is recorded apart. Inputs and
-// outputs are aligned as values of an arena are.
+// The functions that register the cuda backend's kernels. NAME.cu has the kernels of the op kinds that
+// engine/ops/NAME.cpp defines (NAME_backward.cu those of their gradients, if one file would be too long) and
+// adds them in register_NAME(), which register.cpp calls. The kernels of a step are recorded once as a CUDA
+// graph and replayed, so they read numbers that change from run to run from KernelArgs::device_state. Which
+// kernels are launched may depend on the host's `training` only, because an evaluation is recorded
+// separately. Inputs and outputs are aligned as values of an arena are.
 #pragma once
 
 #include <memory>
@@ -43,8 +43,8 @@ void register_sum(KernelTable& table);
 
 using KernelPointer = std::unique_ptr<Kernel>;
 
-KernelPointer make_column_sum(const OpView& view);  // part of linear's gradient as well
-// y = gelu(x) in the tanh form, and dx = dy gelu'(x), where no product ends with them (linear.cpp).
+KernelPointer make_column_sum(const OpView& view);  // also used in linear's gradient
+// y = gelu(x) in the tanh form, and dx = dy * gelu'(x), for products without a GELU epilogue (linear.cpp).
 KernelPointer make_pass_of_gelu(const OpView& view);
 KernelPointer make_pass_of_gelu_gradient(const OpView& view);
 // out[c] (+)= the sum over p < count of partials[p, c].

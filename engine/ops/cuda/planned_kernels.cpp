@@ -29,7 +29,7 @@ std::size_t attention_bytes(const OpView& view, const AttentionInputs& at, const
   return at.q == kAttentionBackwardInputs.q ? tiled_backward_bytes(shape) : 0;
 }
 
-// Op kinds that are not here take none.
+// Workspaces by op kind. Kinds that are not listed need none.
 std::map<std::string, Bytes> all_workspaces(bool divided_vocabulary) {
   const auto of_shape = [](GemmShape (*shape)(const OpView&)) {
     return [shape](const OpView& view) { return workspace_bytes_of(shape(view)); };

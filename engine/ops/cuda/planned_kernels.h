@@ -1,5 +1,5 @@
-// What the cuda backend's kernels take of memory, without the kernels: programs are planned with these in builds without CUDA, to
-// the byte as in the others.
+// Stand-ins for the cuda backend's kernels that need the same memory but cannot run. With them, a build
+// without CUDA plans programs with exactly the same number of bytes as a build with CUDA.
 #pragma once
 
 #include "engine/ops/vocabulary_reduction.h"
@@ -7,11 +7,11 @@
 
 namespace recollect::cuda {
 
-// A kernel for every op kind of the engine, which has the workspace of the backend's own, refuses the shapes that it refuses, and
-// cannot run.
+// Adds one stand-in for every op kind of the engine. It has the workspace of the real kernel and refuses the
+// same shapes.
 void add_planned_kernels(KernelTable& table, const VocabularyReduction* vocabulary);
 
-// Whether cuDNN computes this attention op; else our own kernel does.
+// Returns true if cuDNN computes this attention op, false if the engine's own kernel does.
 bool attention_is_fused(const OpView& view);
 
 }  // namespace recollect::cuda

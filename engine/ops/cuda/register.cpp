@@ -1,4 +1,4 @@
-// Every op kind of engine/ops/ops.h has its kernel on GPUs.
+// Registers the cuda backend's kernels: one for every op kind of engine/ops/ops.h.
 #include "engine/ops/cuda/kernels.h"
 #include "engine/ops/ops.h"
 
