@@ -1,5 +1,5 @@
-// Activations, one pass over memory each: GELU, alone or with the bias before it (linear.cpp has the one that ends a product),
-// the gated ones of SwiGLU and GeGLU (Shazeer, 2020), tanh, and ReLU.
+// Defines the activation ops, each one pass over memory: GELU with or without a bias (linear.cpp has GELU as a product's
+// epilogue), SwiGLU and GeGLU (Shazeer, 2020), tanh, and ReLU.
 #include "engine/ops/define.h"
 
 namespace recollect::ops {

@@ -1,4 +1,5 @@
-// Adafactor as three ops for each matrix, between which ranks that hold parts of it add up their sums.
+// Defines Adafactor as three ops per matrix: sums, moments, update. Between them, ranks that hold shards of
+// the matrix add up their sums.
 #include "engine/ops/adafactor.h"
 
 #include "engine/ops/define.h"

@@ -1,4 +1,4 @@
-// The norm of all gradients, and the factor that clips by it.
+// Defines the norm of all gradients, and the factor that clips gradients by their norm.
 #include "engine/ops/define.h"
 
 namespace recollect::ops {

@@ -12,7 +12,8 @@ namespace {
 
 #if defined(__x86_64__)
 
-// Whether the kernel gives us tile registers; they are large, so it wants to be asked.
+// Asks the operating system for permission to use the AMX tile registers, which is required because they
+// enlarge a thread's saved state. Returns true if it is granted.
 bool may_use_tiles() {
   constexpr int kRequestPermission = 0x1023, kTileData = 18;
   return ::syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;

@@ -1,4 +1,4 @@
-// Dropout, alone and with the bias before it and the residual after it.
+// Defines dropout, alone and fused with the bias before it and the residual after it.
 #include "engine/ops/define.h"
 
 namespace recollect::ops {

@@ -1,5 +1,5 @@
-// Token and position tables, and which rows of activations begin a sample. Gradients of tables are
-// accumulators; ids get none.
+// Defines the ops of token and position tables, and those that take the first tokens of samples. The
+// gradients of tables are accumulators; ids have no gradient.
 #include "engine/ops/define.h"
 
 namespace recollect::ops {
@@ -75,14 +75,14 @@ void add_embedding_gradient(GradientBuilder& g, OpId id) {
   g.contribute(op.inputs[0], dy);
 }
 
-// `rows` of the activations are tokens from `first_token` on.
+// The activations have `rows` rows: the tokens from `first_token` on.
 void check_samples(const OpView& v, int64_t rows) {
   const int64_t first = v.attributes().integer("first_token"), samples = v.attributes().integer("samples");
   check(first >= 0 && first + rows <= samples * v.attributes().integer("sequence_length"), v,
         "the activations have rows that are no tokens of the samples");
 }
 
-// How many rows there are: those of `samples`, or those that input 1 names.
+// Returns the number of output rows: `samples`, or the length of input 1 if it is present.
 int64_t first_token_rows(const OpView& v, int64_t tokens) {
   if (!v.has_input(1)) {
     check_samples(v, tokens);
@@ -116,7 +116,7 @@ void first_tokens_gradient(GradientBuilder& g, OpId id) {
                g.emit("backward", "first_tokens_backward", std::move(attributes), std::move(inputs)));
 }
 
-Cost cost_rows(const OpView& v) {  // reads and writes rows, whatever the table's size
+Cost cost_rows(const OpView& v) {  // counts only the rows that are read and written, not the table
   const Value& y =
       v.op.outputs.size() == 1 && !v.out(0).accumulator ? v.out(0) : v.in(v.op.inputs.size() - 1);
   return {.flops = static_cast<double>(y.shape.elements()), .bytes = 3.0 * static_cast<double>(y.bytes())};

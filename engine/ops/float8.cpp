@@ -1,5 +1,6 @@
-// 8-bit codes with a scale, and linear layers whose products are of such codes. Both operands of a product lie with what is
-// summed over in neighbouring bytes, which is all that Hopper multiplies: what backward needs transposed is made transposed.
+// Defines 8-bit codes with a scale, and linear layers that multiply such codes. Hopper's 8-bit products need
+// both operands with the summed dimension contiguous. So backward, which sums over another dimension, needs
+// transposed codes, and they are made when a value is quantised.
 #include "engine/ops/float8.h"
 
 #include "engine/ops/define.h"
@@ -33,7 +34,7 @@ std::vector<OutputSpec> specs_of_codes(const OpView& v, const OutputSpec& x) {
 
 std::vector<OutputSpec> infer_quantise(const OpView& v) { return specs_of_codes(v, like(v.in(0))); }
 
-// The outputs of the kind that it is joined from, and the codes of one of them.
+// The outputs of the op kind that quantise was joined to, followed by the codes of one of them.
 std::vector<OutputSpec> infer_with_codes(const OpView& v) {
   const OpDef& first = *v.op.def->joined_from;
   std::vector<OutputSpec> specs = first.infer(v);
@@ -42,7 +43,7 @@ std::vector<OutputSpec> infer_with_codes(const OpView& v) {
   return specs;
 }
 
-// What the codes are of is read again for them.
+// The value that is encoded is read a second time.
 Cost cost_with_codes(const OpView& v) {
   const OpDef& first = *v.op.def->joined_from;
   Cost cost = first.cost(v);
@@ -50,7 +51,7 @@ Cost cost_with_codes(const OpView& v) {
   return cost;
 }
 
-// Once for the largest number, once for the codes.
+// The value is read twice: for the largest number, and for the codes.
 Cost quantise_cost(const OpView& v) {
   Cost cost = streaming_cost(v, 0);
   cost.bytes += static_cast<double>(v.in(0).bytes());
@@ -69,7 +70,7 @@ std::vector<OutputSpec> infer_dequantise(const OpView& v) {
   return {{.shape = codes.shape, .dtype = made, .placement = codes.placement}};
 }
 
-// Codes [m,k] and [n,k], each with its scale.
+// Checks the operands: codes [m,k] and [n,k], each with its scale.
 void check_codes(const OpView& v) {
   const Value &a = v.in(0), &b = v.in(2);
   check(is_float8(a.dtype) && is_float8(b.dtype), v, "what is multiplied are 8-bit codes");
@@ -79,7 +80,7 @@ void check_codes(const OpView& v) {
   for (const int scale : {1, 3}) check_shape(v, v.in(scale), {1});
 }
 
-// The weight itself is not read: it says of what dtype the product is.
+// The weight (input 4) is not read; it only determines the dtype of the product.
 std::vector<OutputSpec> infer_product(const OpView& v) {
   check_codes(v);
   const DType dtype = v.in(4).dtype, s = statistics_dtype(dtype);
@@ -93,7 +94,7 @@ std::vector<OutputSpec> infer_product(const OpView& v) {
 
 std::vector<OutputSpec> infer_forward(const OpView& v) {
   std::vector<OutputSpec> specs = infer_product(v);
-  specs.front().placement = v.in(2).placement;  // as that of linear
+  specs.front().placement = v.in(2).placement;  // as in linear
   return specs;
 }
 
@@ -132,14 +133,15 @@ Codes quantised(GradientBuilder& g, const std::string& suffix, ValueId x, const 
   return codes_of(g.graph().ops().back());
 }
 
-// Of what forward has quantised by `op`, which has kept no transposed copy of a weight that is quantised at each use, nor
-// of what tensor ranks gather again: quantised again it has the same codes.
+// Returns the transposed codes of what forward quantised by `op`. Forward makes no transposed copy of a
+// weight that is quantised at each use, nor of a value that tensor ranks gather again. Then this quantises
+// the value again, which gives the same codes.
 Codes with_columns(GradientBuilder& g, const std::string& suffix, const Op& op) {
   const Codes codes = codes_of(op);
   return codes.columns != kNone ? codes : quantised(g, suffix, op.inputs[0], "e4m3", "columns");
 }
 
-// Of the values that were quantised, as if they had not been.
+// The gradient goes to the values that were quantised, as if quantisation were the identity.
 void gradient_past_codes(GradientBuilder& g, OpId id) {
   const Op op = g.graph().op(id);
   const auto quantise_of = [&](ValueId codes) { return g.graph().op(g.graph().value(codes).producer); };
@@ -153,7 +155,8 @@ void gradient_past_codes(GradientBuilder& g, OpId id) {
                               !wants_w   ? "rows"
                               : !wants_x ? "columns"
                                          : "both");
-  // Products stand together, behind what they multiply: whoever adds up dx over ranks may do so while dw is made.
+  // The quantise ops come first and the products follow each other, so that an all-reduce of dx can overlap
+  // with the product that makes dw.
   const Codes x8 = wants_w ? with_columns(g, "backward/x8", of_x) : Codes(),
               w8 = wants_x ? with_columns(g, "backward/w8", of_w) : Codes();
   if (wants_w)

@@ -1,5 +1,5 @@
-// Losses of logits that are small enough to exist: those of classes, and those of numbers. As lm_head_loss,
-// they are the program's last word and make their gradient while they are at it.
+// Defines losses whose logits are stored: of class targets and of numeric targets. Like lm_head_loss, they
+// are the last op of forward, so they make their gradient at the same time.
 #include "engine/ops/define.h"
 
 namespace recollect::ops {

@@ -1,5 +1,6 @@
-// Language-model head and cross-entropy as one op. Trained, it also makes its gradient while the logits of a
-// chunk of rows are at hand: the loss is the program's last word, so its own gradient is one.
+// Defines the language-model head and cross-entropy as one op. In training it also makes its gradient while a
+// chunk of logits is in memory. This is possible because the loss is the last op of forward: its own gradient
+// is 1.
 #include <cmath>
 
 #include "engine/ops/define.h"
@@ -48,7 +49,7 @@ void gradient(GradientBuilder& g, OpId id) {
   g.contribute(op.inputs[0], made[0]);
 }
 
-// Where the vocabulary is divided, the ranks exchange maxima and sums of every chunk.
+// If the vocabulary is sharded, the ranks exchange the maxima and the sums of every chunk.
 Cost cost(const OpView& v) {
   const double product =
       2.0 * static_cast<double>(v.in(0).shape.elements()) * static_cast<double>(v.in(1).shape[0]);

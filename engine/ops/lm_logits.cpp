@@ -1,4 +1,4 @@
-// A language model's head for one token: where a sequence is continued, only its last one is asked.
+// Defines the language-model head for one token: generation needs the logits of the last token only.
 #include "engine/ops/define.h"
 #include "engine/ops/lm_head.h"
 

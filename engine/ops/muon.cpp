@@ -1,4 +1,4 @@
-// Muon's own ops: the direction of a matrix, sums of matrices, and the step along it.
+// Defines Muon's own ops: the direction of a matrix, a combination of matrices, and the update.
 #include "engine/ops/muon.h"
 
 #include "engine/ops/define.h"

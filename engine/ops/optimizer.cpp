@@ -1,4 +1,5 @@
-// The update rules. They change persistent values in place: outputs are accumulators given by the caller.
+// Defines the update rules. They change persistent values in place: their outputs are accumulators that the
+// caller gives.
 #include "engine/ops/define.h"
 #include "engine/ops/stochastic_rounding.h"
 
@@ -6,10 +7,10 @@ namespace recollect::ops {
 
 namespace {
 
-// `moments`: how many accumulators of the gradient's shape follow the master weights.
+// `moments`: the number of accumulators with the gradient's shape that follow the master weights.
 std::vector<OutputSpec> infer_update(const OpView& v, int moments,
                                      std::initializer_list<const char*> settings) {
-  for (const char* name : settings) v.attributes().real(name);  // throws where it is missing
+  for (const char* name : settings) v.attributes().real(name);  // throws if it is missing
   const Value& grad = v.in(2);
   std::vector<OutputSpec> specs(1 + moments, like(grad));
   if (RoundedParameter::is_asked_for(v.attributes())) specs[0].dtype = v.out(0).dtype;

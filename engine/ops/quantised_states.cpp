@@ -1,4 +1,4 @@
-// The update rules whose states are of one byte a number. Like the others they change persistent values in place.
+// Defines the update rules with 8-bit moments. Like the other rules they change persistent values in place.
 #include "engine/ops/quantised_states.h"
 
 #include "engine/ops/define.h"
@@ -8,10 +8,10 @@ namespace recollect::ops {
 
 namespace {
 
-// Of each moment the numbers of entries, and the size of every block.
+// The outputs of each moment: the codes (indices of map entries) and the scale of every block.
 std::vector<OutputSpec> infer_quantised(const OpView& v, int moments,
                                         std::initializer_list<const char*> settings) {
-  for (const char* name : settings) v.attributes().real(name);  // throws where it is missing
+  for (const char* name : settings) v.attributes().real(name);  // throws if it is missing
   const Value& grad = v.in(2);
   check(grad.shape.rank() == 2, v, "the gradient is a matrix");
   std::vector<OutputSpec> specs{like(grad)};

@@ -1,4 +1,4 @@
-// Rotary positions: a table of cosines and sines, and the heads of queries and keys that turn by it.
+// Defines rotary position embedding: the table of cosines and sines, and the rotation of query and key heads.
 #include "engine/ops/rotary.h"
 
 #include "engine/ops/define.h"
@@ -18,7 +18,7 @@ std::vector<OutputSpec> infer_table(const OpView& v) {
                 size = v.attributes().integer("head_size");
   check(length > 0 && size > 0 && size % 2 == 0, v, "a head is pairs of elements");
   check(v.attributes().real("theta") > 0, v, "theta is positive");
-  RotaryFrequencies{v.attributes()};  // throws where they make no sense
+  RotaryFrequencies{v.attributes()};  // throws if they are invalid
   if (v.has_input(1)) {
     check_shape(v, v.in(1), {1});
     check(v.in(1).dtype == DType::kI32, v, "the length is i32");

@@ -9,7 +9,7 @@ namespace recollect {
 
 namespace {
 
-// The numbers of "1, 1.05, ...", which must be `count`.
+// Parses a text like "1, 1.05, ...", which must have `count` numbers.
 std::vector<double> factors_of_text(const std::string& text, std::size_t count) {
   std::vector<double> numbers;
   const char* const end = text.data() + text.size();
@@ -67,8 +67,9 @@ void RotaryFrequencies::scale(const Attributes& attributes, const std::string& s
     throw Error(ExitCode::kInternal, "rotary positions are scaled in no way called '" + scaling + "'");
 }
 
-// By the full turns of a pair in original_positions: with many its frequency stays,
-// with few it is divided by the factor, between the two limits it is interpolated.
+// Llama 3's scaling. It depends on the number of full turns of a pair in original_positions. Above
+// high_freq_factor turns the frequency stays; below low_freq_factor it is divided by the factor; in between
+// it is interpolated.
 void RotaryFrequencies::scale_by_turns(const Attributes& attributes) {
   const double low = attributes.real("low_freq_factor"), high = attributes.real("high_freq_factor"),
                positions = static_cast<double>(attributes.integer("original_positions")),
@@ -84,7 +85,8 @@ void RotaryFrequencies::scale_by_turns(const Attributes& attributes) {
   }
 }
 
-// YaRN (Peng et al., 2023): as above, linear in the pair index between the pairs with beta_fast and beta_slow turns.
+// YaRN (Peng et al., 2023): as in scale_by_turns, but linear in the pair index between the pairs with
+// beta_fast and beta_slow turns.
 void RotaryFrequencies::scale_by_ramp(const Attributes& attributes, double theta) {
   const double factor = attributes.real("factor"), size = static_cast<double>(2 * plain_.size()),
                positions = static_cast<double>(attributes.integer("original_positions"));

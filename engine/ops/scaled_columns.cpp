@@ -1,4 +1,4 @@
-// A multiple of a narrow value, added to some columns of a wide one.
+// Defines the sum of a wide value and a multiple of a narrow one in some columns, and its gradient.
 #include "engine/ops/define.h"
 
 namespace recollect::ops {
@@ -37,7 +37,7 @@ void gradient_of_columns(GradientBuilder& g, OpId id) {
   g.contribute(op.inputs[0], dy);
 }
 
-// Only where all columns are scaled: no model scales some of them.
+// Implemented only if all columns are scaled, because no model scales just some of them.
 void gradient_of_scale(GradientBuilder& g, OpId id) {
   const Op op = g.graph().op(id);
   const Shape& x = g.graph().value(op.inputs[0]).shape;
@@ -47,7 +47,7 @@ void gradient_of_scale(GradientBuilder& g, OpId id) {
                g.emit("backward", "scaled_columns", op.attributes, {g.upstream(op.outputs[0])}));
 }
 
-// What else dy has is not read.
+// Only the taken columns of dy are read.
 Cost scaled_columns_cost(const OpView& v) {
   Cost cost;
   cost.bytes = 2 * static_cast<double>(v.out(0).bytes());

@@ -1,4 +1,4 @@
-// The sum of two values, and sums down the columns of one.
+// Defines the sum of two values, and the column sums of one.
 #include "engine/ops/define.h"
 
 namespace recollect::ops {

@@ -1,4 +1,4 @@
-// GELU, both of its common forms; SwiGLU and GeGLU; tanh and ReLU.
+// GELU in both forms, with or without a bias; SwiGLU and GeGLU; tanh and ReLU; and their gradients.
 #include "engine/ops/reference/activation.h"
 
 namespace recollect::reference {

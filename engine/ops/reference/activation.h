@@ -1,4 +1,4 @@
-// Activations with what their gradients and their codes (float8.cpp) need of them.
+// Formulas of the activations and their derivatives; activation.cpp, float8.cpp and linear.cpp use them.
 #pragma once
 
 #include <cmath>
@@ -25,7 +25,7 @@ inline Gate erf_gate(double u) {
   return {0.5 * std::erfc(-u / std::numbers::sqrt2), density};
 }
 
-// GELU in the tanh form, and its derivative.
+// GELU in the tanh form and its derivative.
 inline double tanh_gelu(double u) { return u * tanh_gate(u).value; }
 inline double tanh_gelu_derivative(double u) {
   const Gate g = tanh_gate(u);
@@ -56,7 +56,7 @@ void bias_gelu(const KernelArgs& args, const Attributes& attributes) {
 
 inline double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
-// The gate's activation, and its derivative.
+// The gate's activation and its derivative.
 struct Through {
   double value, derivative;
 };

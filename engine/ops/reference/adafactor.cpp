@@ -1,5 +1,5 @@
-// Adafactor. States and masters are read and written whatever KernelArgs::accumulate says; what an op makes anew is
-// overwritten. A factor that is not a number changes no state.
+// Adafactor's three ops. States and masters are always read and updated, whatever KernelArgs::accumulate
+// says; other outputs are overwritten. If the clip factor is NaN, no state changes.
 #include "engine/ops/adafactor.h"
 
 #include <cmath>
@@ -15,7 +15,7 @@ struct Matrix {
         first(s.first_row * columns),
         rows(s.rows) {}
 
-  int64_t columns, first, rows;  // `first` of its elements in the parameter
+  int64_t columns, first, rows;  // `first`: index of its first element in the parameter
   int64_t at(int64_t r, int64_t c) const { return first + r * columns + c; }
 };
 
@@ -44,7 +44,7 @@ void adafactor_sums(const KernelArgs& args, const Attributes& attributes) {
   of_columns[matrix.columns] = square;
 }
 
-// What the gradient of (r, c) is multiplied by.
+// root(r, c) is the factor of the gradient at (r, c): one over the root of its second moment.
 template <typename T>
 class Root {
  public:

@@ -1,4 +1,4 @@
-// Clipping by the global norm. Both numbers are f64 whatever the gradients are.
+// Clipping by the global norm. Sum and factor are f64, whatever the dtype of the gradients.
 #include <cmath>
 
 #include "engine/ops/clip.h"

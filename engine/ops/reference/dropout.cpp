@@ -6,7 +6,7 @@
 namespace recollect::reference {
 namespace {
 
-// What becomes of the elements of a [T, h] value, counted row by row.
+// Applies dropout to the elements of a [T, h] value, which are numbered row by row.
 class RowDropout {
  public:
   RowDropout(const KernelArgs& args, const Attributes& attributes)

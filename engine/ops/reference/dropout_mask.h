@@ -1,5 +1,6 @@
-// Which elements a dropout op keeps. A pure function of the key and the global element index: nothing depends
-// on how tokens and heads are divided over ranks, and backward asks again instead of storing a mask.
+// Tells which elements a dropout op keeps. It is a pure function of the key and the global element index. So
+// it does not depend on how tokens and heads are sharded over ranks, and backward computes it again instead
+// of saving a mask.
 #pragma once
 
 #include <cstdint>

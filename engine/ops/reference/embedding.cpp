@@ -1,6 +1,6 @@
-// Token and position tables. A rank may hold only some rows of the token table: ids outside them read zero
-// and give no gradient, so that the sum over ranks is the whole embedding. It may also hold only some tokens:
-// first_tokens reads zero where it has not a sample's first.
+// Token and position tables. A rank may hold only some rows of the token table. Then ids of other rows read
+// zero and get no gradient, and the sum over ranks is the whole embedding. A rank may also hold only some
+// tokens: first_tokens reads zero if the first token of a sample is not here.
 #include <algorithm>
 
 #include "engine/ops/reference/kernels.h"

@@ -1,4 +1,4 @@
-// Numbers of 8 bits with a scale, and products of them.
+// 8-bit codes with a scale, and products of such codes.
 #include "engine/ops/float8.h"
 
 #include <algorithm>
@@ -50,7 +50,7 @@ void dequantise(const KernelArgs& args, const Attributes&) {
   for (int64_t i = 0; i < codes.elements(); ++i) y.as<T>()[i] = static_cast<T>(number(codes, i) * scale);
 }
 
-// put(i, the sum): element i of a b^T, with both scales.
+// Computes a b^T times both scales, and calls put(i, sum) for each element i.
 template <typename T, typename Put>
 void multiply_codes(const KernelArgs& args, Put put) {
   const Tensor &a = args.in[0], &b = args.in[2];

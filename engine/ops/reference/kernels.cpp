@@ -1,4 +1,4 @@
-// Which instance of a kernel runs is decided once, when the kernel is made.
+// The f32 or the f64 instance of a kernel is selected once, when the kernel is made.
 #include "engine/ops/reference/kernels.h"
 
 #include <memory>

@@ -1,7 +1,7 @@
-// The reference backend: the meaning of every op kind, in loops that can be checked against engine/ops/ops.h
-// by reading. It exists to be right, not fast: one thread, no blocking, no reordering. Everything is computed
-// and summed in double and rounded once, when stored, so the float instances differ from the double ones by
-// one rounding of each stored value.
+// The reference backend defines the meaning of every op kind, in plain loops that can be compared with
+// engine/ops/ops.h by reading. It is meant to be correct, not fast: one thread, no blocking, no reordering.
+// All numbers are computed and summed in f64 and rounded once, when they are stored. So the f32 instances
+// differ from the f64 ones by one rounding of each stored value.
 //
 // An output may share its memory with an input of the same shape: every kernel reads an element for the last
 // time before it writes it.
@@ -18,19 +18,19 @@ namespace recollect::reference {
 using Function = void (*)(const KernelArgs&, const Attributes&);
 using WorkspaceBytes = std::size_t (*)(const OpView&);
 
-// Registers the two instances of one op kind. The float one runs where any input is f32 (the numbers that are
-// f64 in every run, such as the loss scale, do not decide); any other floating dtype is an Error.
+// Registers the two instances of one op kind. The f32 instance runs if any input is f32. Inputs that are f64
+// in every run, such as the loss scale, do not matter; any other floating dtype is an Error.
 void add_kernel(KernelTable& table, std::string op, Function in_double, Function in_float,
                 WorkspaceBytes workspace_bytes = nullptr);
 
-// Throws kConfiguration where an input is bf16 or f16; true where one is f32.
+// Returns true if an input is f32. Throws kConfiguration if one is bf16 or f16.
 bool runs_in_float(const OpView& view);
 
 inline bool present(std::span<const Tensor> tensors, std::size_t i) {
   return i < tensors.size() && tensors[i].defined();
 }
 
-// Stores into an accumulator: adds where the run accumulates, else overwrites.
+// Stores into an accumulator: adds if the run accumulates, else overwrites.
 template <typename T>
 void store(T& to, double value, bool accumulate) {
   to = static_cast<T>(accumulate ? static_cast<double>(to) + value : value);
@@ -48,17 +48,17 @@ void sum_columns(const Tensor& from, const Tensor& to, bool accumulate) {
   }
 }
 
-// The last outputs become the codes of that of number `of` (float8.cpp).
+// Writes the codes of output number `of` into the last outputs (float8.cpp).
 void quantise_output(const KernelArgs& args, const Attributes& attributes, std::size_t of);
-// kMake makes all outputs but those.
+// kMake makes all outputs except the codes.
 template <Function kMake, std::size_t kOf = 0>
 void make_with_codes(const KernelArgs& args, const Attributes& attributes) {
   kMake(args, attributes);
   quantise_output(args, attributes, kOf);
 }
 
-// One for each file of this folder, which has the kernels of the op kinds that the file of the same name in
-// engine/ops defines; called in register.cpp.
+// Each function is defined in the file of the same name. It registers the kernels of the op kinds that
+// engine/ops/NAME.cpp defines; register.cpp calls it.
 void register_activation(KernelTable& table);
 void register_adafactor(KernelTable& table);
 void register_attention(KernelTable& table);

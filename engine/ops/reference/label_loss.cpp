@@ -1,4 +1,4 @@
-// Losses of classes and of numbers, and their gradients with respect to the logits.
+// Losses of class targets and of numeric targets, with their gradients with respect to the logits.
 #include <cmath>
 
 #include "engine/core/ignored_label.h"
@@ -12,7 +12,7 @@ bool makes_gradient(const KernelArgs& args, const Attributes& attributes) {
   return attributes.integer("gradient") != 0 && args.state->training;
 }
 
-// The class that an element of the targets names, or kIgnoredLabel.
+// Returns the class that an element of the targets names, or kIgnoredLabel.
 int64_t class_of(const Tensor& targets, int64_t at, int64_t classes, int64_t columns) {
   const int32_t target = targets.as<int32_t>()[at];
   if (target != kIgnoredLabel && (target < 0 || target >= classes))
@@ -70,7 +70,7 @@ void elementwise(const KernelArgs& args, const Attributes& attributes) {
   store(args.out[0].as<double>()[0], scale * loss, args.accumulate);
 }
 
-// Targets are f32 in every run: the logits decide.
+// Targets are f32 in every run, so the dtype of the logits selects the instance.
 void elementwise_loss(const KernelArgs& args, const Attributes& attributes) {
   if (args.in[0].dtype == DType::kF64)
     elementwise<double>(args, attributes);

@@ -1,7 +1,7 @@
-// Language-model head and cross-entropy as one op, a few rows of logits at a time. Of a divided vocabulary
-// each rank computes its own logits; the row's maximum, its sum of exponentials and its target's logit are
-// reduced over ranks. Every rank makes the same reductions in the same order, whatever its rows of the
-// vocabulary hold.
+// The language-model head and cross-entropy as one op, some rows of logits at a time. If the vocabulary is
+// sharded, each rank computes its own logits; the row's maximum, its sum of exponentials and its target's
+// logit are reduced over ranks. Every rank makes the same reductions in the same order, whatever its shard
+// contains.
 #include <algorithm>
 #include <cmath>
 
@@ -12,7 +12,7 @@
 namespace recollect::reference {
 namespace {
 
-// The vocabulary entry that a row predicts, or kIgnoredLabel.
+// Returns the vocabulary entry that a row predicts, or kIgnoredLabel.
 int32_t target_of(const Tensor& targets, int64_t row, int64_t vocabulary_size) {
   const int32_t target = targets.as<int32_t>()[row];
   if (target != kIgnoredLabel && (target < 0 || target >= vocabulary_size))
@@ -67,7 +67,7 @@ class LmHeadLoss final : public Kernel {
     return reinterpret_cast<double*>(args.workspace) + i * rows_;
   }
   double* max(const KernelArgs& args) const { return logit(args, chunk_); }
-  // Sums of exponentials, then target logits: next to each other, for one reduction.
+  // Sums of exponentials, then target logits: adjacent, so that one reduction sums both.
   double* sums(const KernelArgs& args) const { return max(args) + chunk_; }
 
   void logits(const KernelArgs& args, Chunk chunk) const {

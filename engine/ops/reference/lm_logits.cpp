@@ -1,4 +1,4 @@
-// Products of one row with every row of the head.
+// The logits of one row: its product with every row of the head.
 #include <cmath>
 
 #include "engine/ops/lm_head.h"

@@ -1,5 +1,5 @@
-// Muon. Momentum and master are read and written whatever KernelArgs::accumulate says. Where the factor is not a number the
-// direction is zero, and nothing else changes.
+// Muon. Momentum and master are always read and updated, whatever KernelArgs::accumulate says. If the clip
+// factor is NaN the direction is zero, and nothing else changes.
 #include "engine/ops/muon.h"
 
 #include <cmath>

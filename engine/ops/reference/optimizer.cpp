@@ -1,5 +1,5 @@
-// One optimizer step of one parameter. The outputs master and moments are read and written whatever
-// KernelArgs::accumulate says: an optimizer always continues from its state.
+// One optimizer step of one parameter. Master and moments are always read and updated, whatever
+// KernelArgs::accumulate says, because an optimizer always continues from its state.
 #include "engine/ops/optimizer.h"
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// One step of a parameter whose moments are entries of the dynamic maps: block by block they are looked up, moved, measured and
-// looked for again.
+// One optimizer step of a parameter with 8-bit moments. Block by block, the moments are decoded with the
+// dynamic maps and updated, their new scale is measured, and they are encoded again.
 #include "engine/ops/quantised_states.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace recollect::reference {
 namespace {
 
-// One moment of all of a parameter.
+// One moment of a whole parameter.
 struct QuantisedMoment {
   QuantisedMoment(const KernelArgs& args, int number)
       : map(DynamicMap::make(number == 0)),

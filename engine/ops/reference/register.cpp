@@ -1,4 +1,4 @@
-// Every op kind of engine/ops/ops.h has its kernel in the reference backend.
+// Registers the reference backend's kernels: one for every op kind of engine/ops/ops.h.
 #include "engine/ops/ops.h"
 #include "engine/ops/reference/kernels.h"
 

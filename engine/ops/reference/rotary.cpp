@@ -1,4 +1,4 @@
-// Rotary positions: the table of cosines and sines, and heads that turn by it.
+// Rotary position embedding: the table of cosines and sines, and the rotation of heads.
 #include "engine/ops/rotary.h"
 
 #include <cmath>
@@ -24,7 +24,7 @@ void fill_table(const Tensor& table, const int32_t* positions, const RotaryFrequ
   }
 }
 
-// It may have no inputs: the output says what it is made of.
+// The op may have no inputs, so the output's dtype selects the instance.
 void rotary_table(const KernelArgs& args, const Attributes& attributes) {
   const RotaryFrequencies frequencies(attributes);
   const int32_t* positions = present(args.in, 0) ? args.in[0].as<int32_t>() : nullptr;

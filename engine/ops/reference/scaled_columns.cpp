@@ -1,4 +1,4 @@
-// A multiple of a narrow value, added to some columns of a wide one.
+// Adds a multiple of a narrow value to some columns of a wide one; and the gradient of that.
 #include "engine/ops/reference/kernels.h"
 
 namespace recollect::reference {
