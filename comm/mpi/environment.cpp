@@ -1,3 +1,4 @@
+// Starts MPI when an MpiEnvironment is made and ends it when it is destroyed, with thread support.
 #include "comm/mpi.h"
 #include "comm/mpi/mpi_api.h"
 #include "comm/mpi/mpi_communicator.h"

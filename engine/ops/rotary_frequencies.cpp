@@ -1,3 +1,4 @@
+// Frequencies of rotary position embedding, with the scalings for long contexts (rotary.h).
 #include <algorithm>
 #include <charconv>
 #include <numbers>
