@@ -108,6 +108,8 @@ class Search {
   }
 
   bool found() const { return chosen_.plan.has_value(); }
+  // Of the budget, beside what persists.
+  uint64_t left_on_device() const { return budgets_.device - std::min(budgets_.device, persistent_); }
   ChosenPlan finish() { return std::move(chosen_); }
 
  private:
@@ -194,7 +196,8 @@ ChosenPlan choose_plan(const Surroundings& of, const std::vector<uint64_t>& work
   if (is_least || of.saved.layer_inputs().empty()) return search.finish();
   const BoundMaker bounds(of.graph, of.saved, of.device, of.storage, workspaces);
   std::vector<Candidate> candidates = list_candidates(of, bounds, budgets.host, budgets.disk);
-  for (const Candidate& c : plans_of_front(of, bounds, candidates)) candidates.push_back(c);
+  for (const Candidate& c : plans_of_front(of, bounds, candidates, search.left_on_device()))
+    candidates.push_back(c);
   if (std::optional<Candidate> evicted = search.evicted(bounds)) candidates.push_back(*std::move(evicted));
   search.look_through(candidates, &bounds);
   if (!search.found()) search.find_smallest(candidates, bounds);

@@ -13,16 +13,24 @@ namespace {
 
 // An octave of bytes is divided into two to the power of these ranges.
 constexpr int kBits = 8, kBitsOpen = 4, kBitsForgetful = 6, kBitsOpenForgetful = 1;
-constexpr int kManyLayers = 32;  // beyond these, and twice as many, ranges are twice as wide
+constexpr std::size_t kManyLayers = 32;  // beyond these, and twice as many, ranges are wider
+constexpr uint64_t kSlack = 256;  // so small a part of a layer's bytes does not matter where layers are many
+constexpr std::size_t kMostWanted = 32;
 constexpr double kLeastRange = 1.0 / 4096;
 constexpr std::size_t kMostReadings = 700;
 
 using Reading = PlanMeter::LayerReading;
 
-// Whether `a` is no worse than `b` in every reading.
-bool covers(const Reading& a, const Reading& b) {
-  return a.again <= b.again && a.pass <= b.pass && a.held <= b.held && a.passed <= b.passed &&
-         a.alone <= b.alone && a.on_the_way <= b.on_the_way && a.passes <= b.passes && a.reads <= b.reads;
+// Whether `a` is no worse than `b` in every reading, but for so many bytes.
+bool covers(const Reading& a, const Reading& b, uint64_t slack) {
+  return a.again <= b.again && a.pass <= b.pass && a.held <= b.held + slack && a.passed <= b.passed + slack &&
+         a.alone <= b.alone + slack && a.late <= b.late + slack && a.on_the_way <= b.on_the_way + slack &&
+         a.passes <= b.passes && a.reads <= b.reads;
+}
+
+// 0 for few layers, 2 for most.
+int coarseness(std::size_t layers, std::size_t many) {
+  return (layers > many ? 1 : 0) + (layers > 2 * many ? 1 : 0);
 }
 
 }  // namespace
@@ -63,6 +71,8 @@ LayerFront::LayerFront(const Surroundings& of, const BoundMaker& bounds, const s
     }
     if (made_of != 0) choices_.push_back(made_of);
   }
+  for (const LayerUnit* part : parts_) slack_ += part->bytes;
+  slack_ = slack_ * static_cast<uint64_t>(coarseness(always_.size(), kManyLayers / 2)) / kSlack;
 }
 
 std::vector<ValueId> LayerFront::values_of(Units units, int layer) const {
@@ -84,6 +94,7 @@ std::vector<LayerFront::Option> LayerFront::find_options(int layer, bool wanted,
   std::vector<Option> best;
   std::set<Units> seen;
   std::vector<Units> next;
+  const uint64_t slack = forgets ? 0 : slack_;
   const auto meet = [&](Units units) {
     if (seen.size() >= kMostReadings || !seen.insert(units).second) return;
     Option one{units, meter_.read_layer(values_of(units, layer), layer, wanted, forgets)};
@@ -92,9 +103,10 @@ std::vector<LayerFront::Option> LayerFront::find_options(int layer, bool wanted,
       one.takes.pass = 0, one.takes.on_the_way = 0;
     }
     work_ += meter_.ops();
-    if (std::any_of(best.begin(), best.end(), [&](const Option& o) { return covers(o.takes, one.takes); }))
+    if (std::any_of(best.begin(), best.end(),
+                    [&](const Option& o) { return covers(o.takes, one.takes, slack); }))
       return;
-    std::erase_if(best, [&](const Option& o) { return covers(one.takes, o.takes); });
+    std::erase_if(best, [&](const Option& o) { return covers(one.takes, o.takes, slack); });
     best.push_back(one);
     next.push_back(units);
   };
@@ -172,10 +184,12 @@ std::vector<DraftPlan> LayerFront::solve(bool forgets, int most_wanted, uint64_t
   const auto layers = static_cast<int>(always_.size());
   std::vector<Labels> steps(layers + 1);
   steps[layers].push_back({{.other = head_}});
-  const int fewer = (layers > kManyLayers ? 1 : 0) + (layers > 2 * kManyLayers ? 1 : 0);
-  Cells cells(Ranges((forgets ? kBitsForgetful : kBits) - fewer, most),
-              Ranges((forgets ? kBitsOpenForgetful : kBitsOpen - fewer), most),
-              static_cast<std::size_t>(most_wanted));
+  const bool is_deep = always_.size() > kManyLayers / 2;
+  const int fewer = coarseness(always_.size(), kManyLayers);
+  Cells cells(
+      Ranges(forgets ? kBitsForgetful + (is_deep ? 0 : 1) - fewer : kBits - fewer - (fewer + 1) / 2, most),
+      Ranges(forgets ? kBitsOpenForgetful + (is_deep ? 0 : 2) : kBitsOpen - fewer - (fewer + 1) / 2, most),
+      static_cast<std::size_t>(most_wanted));
   for (int layer = layers; layer-- > 0;) {
     const Labels& behind = steps[layer + 1];
     for (int wanted = 0; wanted < std::ssize(behind); ++wanted) {
@@ -212,24 +226,27 @@ std::vector<DraftPlan> LayerFront::plans(uint64_t most) {
   return solve(false, 1, most, [](const Label& from, const Reading& o, bool is_first, Label& label) {
     label.seconds = from.seconds + o.again;
     label.other = from.other + o.held;
-    label.open = o.alone;
-    const uint64_t open = label.wanted > 0 ? from.open + o.held + o.passed : 0;
-    const bool wants = !is_first && (o.passes || o.reads);
-    (wants && o.passes ? label.open : label.other) =
-        std::max(open, wants && o.passes ? label.open : label.other);
-    if (wants) return 1;
-    label.other = std::max(label.other, label.open);
-    label.open = 0;
+    const uint64_t behind = label.wanted > 0 ? from.open + o.held + o.passed : 0;
+    if (!is_first && o.passes) {
+      label.open = std::max({behind, o.alone, o.late});
+      return 1;
+    }
+    label.other = std::max({label.other, behind, o.alone});
+    if (!is_first && o.reads) {
+      label.open = o.late;
+      return 1;
+    }
+    label.other = std::max(label.other, o.late);
     return 0;
   });
 }
 
 std::vector<DraftPlan> LayerFront::forgetful(uint64_t most) {
-  const int most_wanted = std::min<int>(static_cast<int>(always_.size()), kManyLayers);
+  const int most_wanted = static_cast<int>(std::min(always_.size(), kMostWanted));
   return solve(true, most_wanted, most, [](const Label& from, const Reading& o, bool is_first, Label& label) {
     const bool passes = label.wanted > 0 && o.passes;
     label.seconds = from.seconds + label.wanted * o.pass + o.again;
-    label.other = std::max(from.other + o.held, o.alone);
+    label.other = std::max({from.other + o.held, o.alone, o.late});
     if (label.wanted > 0) label.other = std::max(label.other, from.open + o.on_the_way);
     label.open = (passes ? from.open : 0) + (passes || o.reads ? o.held : 0);
     return is_first ? 0 : (passes ? label.wanted : 0) + (o.reads ? 1 : 0);

@@ -57,6 +57,7 @@ class LayerFront {
   std::vector<std::vector<ValueId>> always_;  // by layer: values that every plan saves
   std::vector<uint64_t> likeness_;            // by layer; the first and the last one equal no other
   uint64_t head_ = 0;                         // bytes in use after the layers
+  uint64_t slack_ = 0;                        // bytes of an option that do not matter (not with kNothing)
   int64_t work_ = 0;
   std::map<std::tuple<uint64_t, bool, bool>, std::vector<Option>> options_;  // by likeness
 };

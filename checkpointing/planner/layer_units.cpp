@@ -29,7 +29,8 @@ std::vector<LayerUnit> make_units(const Surroundings& of) {
     const ValueId v = of.saved.values()[i];
     const Value& value = of.graph.value(v);
     if (value.layer >= 0 && full.values[i].save && !of_layers.contains(v)) continue;
-    const std::string op = behind_layer(of.graph.op(value.producer).name);
+    const std::string& name = of.graph.op(value.producer).name;
+    const std::string op = value.layer < 0 ? name : behind_layer(name);
     const auto place = static_cast<int>(i);
     const int layer = std::max(0, value.layer);
     all[op][layer].push_back(place);
@@ -46,6 +47,8 @@ std::vector<LayerUnit> make_units(const Surroundings& of) {
       for (int place : layers.begin()->second)
         unit.bytes += aligned(of.graph.value(of.saved.values()[place]).bytes());
       const bool has_part = map == &all && statistics.contains(name) && without.contains(name);
+      const Value& first = of.graph.value(of.saved.values()[layers.begin()->second.front()]);
+      unit.is_outside = first.layer < 0;
       unit.is_cut = !has_part && layers.size() > 1 && 2 * unit.bytes >= input && unit.bytes <= 2 * input;
     }
   return units;

@@ -14,6 +14,8 @@ struct LayerUnit {
   uint64_t bytes = 0;                    // of a layer
   bool is_cut = false;                   // as large as a layer's input: recomputation may begin there
 
+  bool is_outside = false;  // of layers: there is one, which stands with the first layer
+
   bool is_in(const DraftPlan& plan, std::size_t layer) const;
   void set(std::size_t layer, bool save, DraftPlan& plan) const;
 };

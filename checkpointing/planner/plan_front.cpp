@@ -1,13 +1,9 @@
 #include "checkpointing/planner/plan_front.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <set>
 #include <utility>
-
-#include "checkpointing/planner/layer_front.h"
-#include "checkpointing/policies.h"
 
 namespace recollect {
 
@@ -17,14 +13,7 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr double kSumError = 1e-9, kLeastSpared = 1e-6;  // of the seconds
 constexpr int kMissesAtFirst = 12, kMissesLater = 4;     // in vain, one after the other: the next plan's turn
 constexpr double kLeastHope = 1e-4, kMostHope = 1e-2;
-constexpr std::size_t kMostPairs = 200, kPairsToExtend = 32;
-
-// 1, 2, 3, 4, 6, 9, ... and `most`.
-std::set<std::size_t> fewer_and_fewer(std::size_t most) {
-  std::set<std::size_t> counts{most};
-  for (std::size_t n = 1; n < most; n += std::max<std::size_t>(1, n / 2)) counts.insert(n);
-  return counts;
-}
+constexpr std::size_t kMostPairs = 200, kPairsToExtend = 24;
 
 }  // namespace
 
@@ -88,79 +77,6 @@ std::vector<Candidate> PlanFront::plans() const {
   return all;
 }
 
-// Evenly; the last ones; all but every second one of the first; and what becomes of full where fewer values wait towards
-// the end, so that backward has room for more layers at a time the nearer it comes to the first.
-std::vector<std::vector<std::size_t>> PlanFront::layers_to_cut(uint64_t cut) const {
-  std::set<std::vector<std::size_t>> all;
-  const auto add = [&](const auto& is_cut) {
-    std::vector<std::size_t> layers;
-    for (std::size_t layer = 0; layer < layers_; ++layer)
-      if (is_cut(layer)) layers.push_back(layer);
-    all.insert(std::move(layers));
-  };
-  for (const std::size_t n : fewer_and_fewer(layers_)) {
-    add([&](std::size_t layer) { return layer == 0 || layer * n / layers_ != (layer - 1) * n / layers_; });
-    add([&](std::size_t layer) { return layer + n >= layers_; });
-    add([&](std::size_t layer) { return layer % 2 == 0 || layer > n; });
-  }
-  for (std::size_t stride = 1; stride <= 3; ++stride)
-    for (std::size_t first : {0, 1})
-      add([&](std::size_t layer) { return layer % stride == first % stride && layer >= first; });
-  double whole = 0;  // of a layer
-  for (const LayerUnit& unit : units_) whole += static_cast<double>(unit.bytes);
-  for (const std::size_t n : fewer_and_fewer(layers_)) {
-    const double room = whole + static_cast<double>(n * cut);
-    double held = 0;
-    std::size_t next = 0;
-    add([&](std::size_t layer) {
-      if (layer < next) return false;
-      next = layer + static_cast<std::size_t>(std::max(1.0, std::floor((room - held) / whole)));
-      held += static_cast<double>(cut);
-      return true;
-    });
-  }
-  return {all.begin(), all.end()};
-}
-
-void PlanFront::add_layers() {
-  if (layers_ < 3) return;
-  const std::optional<PlanBounds> full =
-      bounds_.metered(make_draft(of_.graph, of_.saved, {.mode = CheckpointingMode::kFull}));
-  if (!full) return;
-  LayerFront layers(of_, bounds_, units_);
-  const uint64_t all = bounds_.metered(save_everything(of_))->device;
-  const uint64_t little = full->device + full->device / 10;
-  for (DraftPlan plan : layers.forgetful(little))
-    for (const Replay replay : {Replay::kNothing, Replay::kBisect, Replay::kBinomial}) {
-      plan.replay = replay;
-      meet(plan);
-    }
-  for (const DraftPlan& plan : layers.plans(all)) {
-    const std::optional<PlanBounds> takes = meter(plan);
-    if (takes && insert(plan, *takes) && takes->device > little)
-      within(static_cast<double>(takes->device))->is_done = true;
-  }
-  work_ -= layers.work();
-}
-
-void PlanFront::add_cuts() {
-  constexpr int64_t kShare = 3;  // of the work
-  const int64_t left = work_ - work_ / kShare;
-  const DraftPlan bare = without_inputs(of_);
-  for (const LayerUnit& unit : units_) {
-    if (!unit.is_cut) continue;
-    for (const std::vector<std::size_t>& layers : layers_to_cut(unit.bytes)) {
-      DraftPlan plan = bare;
-      for (std::size_t layer : layers) unit.set(layer, true, plan);
-      for (const Replay replay : {Replay::kSegment, Replay::kNothing, Replay::kBinomial}) {
-        if (work_ < left) return;
-        plan.replay = replay;
-        meet(plan);
-      }
-    }
-  }
-}
-
 bool PlanFront::applies(const Move& move, const DraftPlan& plan, std::size_t layer) const {
   const LayerUnit& unit = units_[move.unit];
   return !unit.layers[layer].empty() && unit.is_in(plan, layer) != move.save;
@@ -222,6 +138,24 @@ void PlanFront::add_moves(Move move, const DraftPlan& plan, std::vector<Move>& m
   }
 }
 
+// In layers that are not like those around them: of layers that are alike, the first and the last stand for the others.
+void PlanFront::add_single_moves(const DraftPlan& plan, std::vector<Move>& moves) const {
+  for (std::size_t layer = 0; layer < layers_; ++layer) {
+    const auto differs = [&](const LayerUnit& unit) {
+      const std::size_t before = layer - std::min<std::size_t>(1, layer);
+      const std::size_t after = std::min(layer + 1, layers_ - 1);
+      return unit.is_in(plan, before) != unit.is_in(plan, layer) ||
+             unit.is_in(plan, after) != unit.is_in(plan, layer);
+    };
+    if (layer >= 2 && layer + 2 < layers_ && std::none_of(units_.begin(), units_.end(), differs)) continue;
+    for (int unit = 0; unit < static_cast<int>(units_.size()); ++unit)
+      for (const bool save : {true, false}) {
+        const Move move{.unit = unit, .save = save, .layers = 1, .where = Where::kAt, .at = layer};
+        if (applies(move, plan, layer)) moves.push_back(move);
+      }
+  }
+}
+
 // Of the moves that save, or recompute, the same, one for each that no other is better than in both.
 static void drop_worse(auto& weighed) {
   const auto all = weighed;
@@ -238,11 +172,45 @@ static void drop_worse(auto& weighed) {
   });
 }
 
+// As seconds_within, of members that do not change: the number of the first member that is larger is known by ranges of bytes.
+class PlanFront::Seconds {
+ public:
+  explicit Seconds(const Members& members)
+      : members_(members), least_(static_cast<double>(members.front().device)), first_(kRanges) {
+    const double span = static_cast<double>(members.back().device) - least_;
+    ranges_of_byte_ = (kRanges - 1) / std::max(1.0, span);
+    std::size_t number = 0;
+    for (std::size_t range = 0; range < kRanges; ++range) {
+      while (number < members.size() && range_of(static_cast<double>(members[number].device)) < range)
+        ++number;
+      first_[range] = number;
+    }
+  }
+
+  // `bytes`: no less than the least member's.
+  double operator()(double bytes) const {
+    std::size_t number = first_[range_of(bytes)];
+    while (number < members_.size() && static_cast<double>(members_[number].device) <= bytes) ++number;
+    return members_[number - 1].seconds;
+  }
+
+ private:
+  static constexpr std::size_t kRanges = 1024;
+  std::size_t range_of(double bytes) const {
+    return std::min(kRanges - 1, static_cast<std::size_t>((bytes - least_) * ranges_of_byte_));
+  }
+
+  const Members& members_;
+  double least_, ranges_of_byte_ = 0;
+  std::vector<std::size_t> first_;
+};
+
 // Two of which one saves and the other does not, and a third one beside the best of these; `alone`: single moves, too. What
 // promises most comes first.
 std::vector<PlanFront::Together> PlanFront::promising(const std::vector<Weighed>& weighed,
                                                       const PlanBounds& from, bool alone) {
   const auto least = static_cast<double>(members_.front().device);
+  const Seconds seconds_within(members_);
   const auto gain_of = [&](double seconds, double bytes) {
     const double all = static_cast<double>(from.device) + bytes;
     return (bytes >= 0 && seconds >= 0) || all < least ? -kNever
@@ -296,10 +264,12 @@ struct PlanFront::Around {
     return takes;
   }
 
-  void weigh(const Met& from) {
+  // `each`: what one op makes in one layer, too.
+  void weigh(const Met& from, bool each) {
     std::vector<Move> moves;
     for (int unit = 0; unit < static_cast<int>(front.units_.size()); ++unit)
       for (const bool save : {true, false}) front.add_moves({.unit = unit, .save = save}, from.plan, moves);
+    if (each) front.add_single_moves(from.plan, moves);
     for (const Move& move : moves) {
       if (front.work_ <= 0) return;
       DraftPlan plan = from.plan;
@@ -314,6 +284,28 @@ struct PlanFront::Around {
       if (replay != from.plan.replay) try_out(plan);
     }
     drop_worse(weighed);
+  }
+
+  // What changes most where little is saved, and no sum of two moves tells: recomputation begins a layer earlier or later, or
+  // at another value.
+  void shift_cuts(const Met& from) {
+    for (const LayerUnit& unit : front.units_)
+      for (std::size_t layer = 0; unit.is_cut && layer < front.layers_; ++layer) {
+        const bool first = layer == 0 || !unit.is_in(from.plan, layer - 1);
+        const bool last = layer + 1 == front.layers_ || !unit.is_in(from.plan, layer + 1);
+        if (!unit.is_in(from.plan, layer) || unit.layers[layer].empty() || !(first || last)) continue;
+        const auto instead = [&](const LayerUnit& other, std::size_t at) {
+          if (front.work_ <= 0 || other.layers[at].empty() || other.is_in(from.plan, at)) return;
+          DraftPlan plan = from.plan;
+          unit.set(layer, false, plan);
+          other.set(at, true, plan);
+          try_out(plan);
+        };
+        if (first && layer > 0) instead(unit, layer - 1);
+        if (last && layer + 1 < front.layers_) instead(unit, layer + 1);
+        for (const LayerUnit& other : front.units_)
+          if (other.is_cut && &other != &unit) instead(other, layer);
+      }
   }
 
   void go_on(const Met& from, bool is_first) {
@@ -333,9 +325,10 @@ struct PlanFront::Around {
   }
 };
 
-double PlanFront::look_around(const Met& from) {
+double PlanFront::look_around(const Met& from, bool each) {
   Around around{*this};
-  around.weigh(from);
+  around.weigh(from, each);
+  around.shift_cuts(from);
   around.go_on(from, true);
   for (std::size_t i = 0; i < around.met.size() && around.tried < kMostPairs; ++i)
     if (is_member(around.met[i].takes)) around.go_on(Met(around.met[i]), false);
@@ -365,24 +358,44 @@ PlanFront::Members::iterator PlanFront::next() {
   return best;
 }
 
+// Around what needs the search most, and, with the work that is left, around all others.
 void PlanFront::search() {
-  for (auto member = next(); member != members_.end() && work_ > 0; member = next()) {
-    member->is_done = true;
+  for (const bool others : {false, true}) {
+    if (others)
+      for (Member& member : members_) member.is_done = spared_.contains(member.device);
+    for (auto member = next(); member != members_.end() && work_ > 0; member = next()) {
+      member->is_done = true;
+      const Met from{{.seconds = member->seconds, .device = member->device}, plans_[member->plan]};
+      spared_[from.takes.device] = look_around(from, false);
+    }
+  }
+}
+
+void PlanFront::fill(uint64_t device) {
+  constexpr int kMostTimes = 4;
+  constexpr int64_t kWorkOfFilling = 300'000;
+  work_ = kWorkOfFilling;
+  for (int time = 0; time < kMostTimes; ++time) {
+    const auto member = within(static_cast<double>(device));
+    if (member == members_.end()) return;
     const Met from{{.seconds = member->seconds, .device = member->device}, plans_[member->plan]};
-    spared_[from.takes.device] = look_around(from);
+    look_around(from, true);
+    if (seconds_within(static_cast<double>(device)) >= from.takes.seconds) return;
   }
 }
 
 std::vector<Candidate> plans_of_front(const Surroundings& of, const BoundMaker& bounds,
-                                      const std::vector<Candidate>& known) {
-  constexpr int64_t kWork = 7'000'000, kLeastWork = 1'000'000, kWorkOfCandidate = 6;
+                                      const std::vector<Candidate>& known, uint64_t device) {
+  constexpr int64_t kWork = 3'600'000, kWorkOfMany = 1'700'000, kLeastWork = 500'000, kWorkOfCandidate = 3;
+  constexpr std::size_t kManyInputs = 32;
   if (!bounds.metered(save_everything(of))) return {};
   const auto ops = static_cast<int64_t>(of.graph.ops().size());
-  PlanFront front(of, bounds, std::max(kLeastWork, kWork - kWorkOfCandidate * ops * std::ssize(known)));
+  const int64_t work = of.saved.layer_inputs().size() > kManyInputs ? kWorkOfMany : kWork;
+  PlanFront front(of, bounds, std::max(kLeastWork, work - kWorkOfCandidate * ops * std::ssize(known)));
   front.add(known);
   front.add_layers();
-  front.add_cuts();
   front.search();
+  if (device > 0) front.fill(device);
   return front.plans();
 }
 

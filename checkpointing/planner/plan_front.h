@@ -26,12 +26,13 @@ class PlanFront {
   PlanFront(const Surroundings& of, const BoundMaker& bounds, int64_t work);
 
   void add(const std::vector<Candidate>& known);
-  // Plans by dynamic programming over the layers (layer_front.h). Neighbours of
-  // plans with more bytes than mode full are not tried: none is known to be better.
+  // Plans by dynamic programming over the layers (layer_front.h), and those of add_cuts; all with and without values outside of
+  // layers. Neighbours of plans with more bytes than mode full are tried last.
   void add_layers();
-  // Plans that save one value of a layer in some layers, and begin recomputation there.
-  void add_cuts();
   void search();
+  // The neighbours of the fastest plan within so many bytes, until none is faster: also each that saves or
+  // recomputes what one op makes in one layer.
+  void fill(uint64_t device);
 
   // The fastest last.
   std::vector<Candidate> plans() const;
@@ -79,11 +80,21 @@ class PlanFront {
   void make(const Move& move, DraftPlan& plan) const;
   std::size_t layer_between(const Move& move, const DraftPlan& plan) const;
   void add_moves(Move move, const DraftPlan& plan, std::vector<Move>& moves) const;
-  std::vector<std::vector<std::size_t>> layers_to_cut(uint64_t cut) const;
+  void add_single_moves(const DraftPlan& plan, std::vector<Move>& moves) const;
+  // Values outside of layers that may be recomputed together.
+  struct Dropped {
+    std::vector<const LayerUnit*> units = {};
+    double seconds = 0;  // more
+    uint64_t bytes = 0;  // fewer
+  };
+  std::vector<Dropped> droppable(const DraftPlan& plan);
+  void drop_outside(std::vector<Dropped> all);
+  void add_cuts();
 
   struct Around;
-  // What it spares, of the seconds.
-  double look_around(const Met& from);
+  class Seconds;
+  // What it spares, of the seconds. `each`: with all single moves.
+  double look_around(const Met& from, bool each);
   Members::iterator next();
   std::vector<Together> promising(const std::vector<Weighed>& weighed, const PlanBounds& from, bool alone);
 
@@ -97,8 +108,9 @@ class PlanFront {
   Members members_;                    // more bytes, and fewer seconds, than the one before
 };
 
-// None where the meter does not know what plans take. `known`: from which the search begins.
+// None where the meter does not know what plans take. `known`: from which the search begins. `device`: bytes, beside what
+// persists, that are to be filled.
 std::vector<Candidate> plans_of_front(const Surroundings& of, const BoundMaker& bounds,
-                                      const std::vector<Candidate>& known);
+                                      const std::vector<Candidate>& known, uint64_t device = 0);
 
 }  // namespace recollect

@@ -256,16 +256,16 @@ uint64_t PlanMeter::handed_over(const Step& step, int number) {
 }
 
 // `now`: bytes that are in use before the first step.
-std::pair<uint64_t, uint64_t> PlanMeter::most_around(int first, uint64_t now) {
+std::array<uint64_t, 3> PlanMeter::most_around(int first, int second, uint64_t now) {
   const int count = static_cast<int>(steps_.size());
   steps_.push_back({kNone, static_cast<int>(item_count_)});
-  uint64_t before = 0, most = 0;
+  std::array<uint64_t, 3> peaks{};
   for (int number = 0; number < count; ++number) {
     const MeteredOp& op = ops_[steps_[number].op];
     const int end = steps_[number + 1].begin;
     for (int o = end - (op.end - op.outputs); o < end; ++o) now += stored_[items_[o]].bytes;
     const uint64_t passed = op.in_place.empty() ? 0 : handed_over(steps_[number], number);
-    uint64_t& peak = number < first ? before : most;
+    uint64_t& peak = peaks[(number >= first ? 1 : 0) + (number >= second ? 1 : 0)];
     peak = std::max(peak, now - passed + op.workspace);
     for (int i = steps_[number].begin; i < end; ++i)
       if (Stored& item = stored_[items_[i]]; item.last == number) {
@@ -273,13 +273,13 @@ std::pair<uint64_t, uint64_t> PlanMeter::most_around(int first, uint64_t now) {
         now -= item.bytes;
       }
   }
-  return {before, most};
+  return peaks;
 }
 
 uint64_t PlanMeter::peak() {
   uint64_t now = 0;
   for (ValueId v : waiting_) now += bytes_[v];
-  return std::max(peak_of_forward(), most_around(0, now).second);
+  return std::max(peak_of_forward(), most_around(0, 0, now)[2]);
 }
 
 void PlanMeter::note_layers(const Graph& graph) {
@@ -375,7 +375,14 @@ PlanMeter::LayerReading PlanMeter::read_at_rest(int layer, bool wanted, bool for
       if (stored_[items_[i]].last >= own && items_[i] != there_[output])
         reading.passed += stored_[items_[i]].bytes;
   }
-  std::tie(reading.on_the_way, reading.alone) = most_around(own, now);
+  const auto needs_input = [&](const Step& step) {
+    const MeteredOp& op = ops_[step.op];
+    const auto begin = items_.begin() + step.begin;
+    return std::find(begin, begin + (op.outputs - op.inputs), input) != begin + (op.outputs - op.inputs);
+  };
+  const auto late = std::find_if(steps_.begin() + own, steps_.end(), needs_input);
+  const std::array<uint64_t, 3> peaks = most_around(own, static_cast<int>(late - steps_.begin()), now);
+  reading.on_the_way = peaks[0], reading.alone = peaks[1], reading.late = peaks[2];
   return reading;
 }
 

@@ -5,6 +5,7 @@
 // So a program takes no less where all ops of forward and backward are on the compute stream (is_bound).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -32,11 +33,12 @@ class PlanMeter {
   // One layer alone. Its input is present, and counted here if a layer computes it. If later layers need the layer's
   // output, the values recomputed for it are forgotten before the layer's own backward, or kept for it (`forgets`).
   struct LayerReading {
-    double again = 0, pass = 0;          // seconds of recomputation: for its own backward, for later layers
-    uint64_t held = 0;                   // bytes of the saved values, from forward on
-    uint64_t passed = 0;                 // bytes recomputed for later layers and kept for its own backward
-    uint64_t alone = 0;                  // peak of its own backward, with held and passed
-    uint64_t on_the_way = 0;             // peak while it is recomputed for later layers, with held
+    double again = 0, pass = 0;  // seconds of recomputation: for its own backward, for later layers
+    uint64_t held = 0;           // bytes of the saved values, from forward on
+    uint64_t passed = 0;         // bytes recomputed for later layers and kept for its own backward
+    uint64_t alone = 0;          // peak of its own backward before it needs its input, with held and passed
+    uint64_t late = 0;           // the same, from then on; 0 if it does not need its input
+    uint64_t on_the_way = 0;     // peak while it is recomputed for later layers, with held
     bool passes = false, reads = false;  // whether its input is needed for later layers, by its own backward
   };
   // `saved`: the values of the layer that are saved; `wanted`: whether a later layer needs the layer's output.
@@ -85,8 +87,8 @@ class PlanMeter {
   void make(ValueId v);
   void run_again(OpId id);
   uint64_t peak();
-  // The peaks before step `first`, and from it on.
-  std::pair<uint64_t, uint64_t> most_around(int first, uint64_t now);
+  // The peaks before step `first`, from there to before `second`, and from there on.
+  std::array<uint64_t, 3> most_around(int first, int second, uint64_t now);
   LayerReading read_at_rest(int layer, bool wanted, bool forgets);
   uint64_t peak_of_forward();
   uint64_t handed_over(const Step& step, int number);

@@ -5,7 +5,9 @@ Budgets: what each named mode takes and even steps (`recollect estimate --pareto
 what mode full takes. Held against: every named mode that fits, dtr in that budget, auto in the smaller budgets, and plans made
 here by hand: in each model's own cuts (one value of a layer saved in every layer, in every second or every third one, or in all
 but a few), with each replay. --save FILE writes auto's answers, and --against FILE compares auto in the same budgets with such
-answers of another program. Nothing is trained and nothing is measured but the planner's own processor time, so that the
+answers of another program. --rest tries, one by one, each value that the answer recomputes: the largest gain of one that fits the
+same budget is the useful part of what is unused. --times prints what planning takes of a processor for deep models. Nothing is
+trained and nothing is measured but the planner's own processor time, so that the
 figures are the same everywhere, but for that. The exit status is 1 where auto is slower than something by more than --gap.
 """
 
@@ -111,6 +113,24 @@ class Model:
                     self.plan.write_text(f"replay: {replay}\nvalues:\n  layer*: recompute\n" + "".join(lines), encoding="utf-8")
                     self.note(f"{cut} in {len(lines)}, {replay}", f"{AC}plan={self.plan}")
 
+    def useful(self, budget: int, seconds: float) -> tuple[float, int]:
+        """The most seconds that one more saved value spares within the budget, and how many values were tried."""
+        words = (f"{AC}mode=auto", f"{AC}memory_budget={budget}")
+        done = subprocess.run([self.binary, "explain", self.config, *words], capture_output=True, text=True, check=True)
+        lines = done.stdout.split("\n\n")[0].splitlines()
+        start = next(number for number, line in enumerate(lines) if line.startswith("replay:"))
+        spared, tried = 0.0, 0
+        for number, line in enumerate(lines):
+            if not line.endswith(": recompute"):
+                continue
+            more = [*lines[start:number], line.replace(": recompute", ": device"), *lines[number + 1 :]]
+            self.plan.write_text("\n".join(more) + "\n", encoding="utf-8")
+            taken = self.takes(f"{AC}plan={self.plan}")
+            tried += 1
+            if taken and taken[0] <= budget:
+                spared = max(spared, seconds - taken[1])
+        return spared, tried
+
     def least(self) -> int:
         _, _, error = self.run(f"{AC}mode=auto", f"{AC}memory_budget=1")
         return int(re.search(r"that works is (\d+)", error)[1])
@@ -139,6 +159,7 @@ def compare(model: Model, name: str, args: argparse.Namespace, source: random.Ra
     if not args.no_hand:
         model.by_hand()
     most, worst, unused, slow, better_dtr, fits = -1.0, "", [], 0.0, 0.0, 0
+    useful, tried = 0.0, 0
     for budget in budgets:
         auto = model.takes(f"{AC}mode=auto", f"{AC}memory_budget={budget}")
         slow = max(slow, model.seconds)
@@ -159,14 +180,38 @@ def compare(model: Model, name: str, args: argparse.Namespace, source: random.Ra
         fits += gap <= args.gap
         better_dtr = max(better_dtr, 100 * (dtr[1] - auto[1]) / none if dtr else 0)
         unused.append(100 * (budget - auto[0]) / budget)
+        if args.rest:
+            spared, values = model.useful(budget, auto[1])
+            useful, tried = max(useful, 100 * spared / none), tried + values
         model.taken.append((*auto, f"auto in {budget}"))
     unused.sort()
     print(
         f"| {name} | {len(budgets)} | {fits} | {most:+.3f} ({worst}) | {better_dtr:.1f} | {unused[len(unused) // 2]:.2f} | "
-        f"{unused[-1]:.2f} | {1e3 * slow:.0f} |",
+        f"{unused[-1]:.2f} | {f'{useful:.3f} ({tried})' if args.rest else '-'} | {1e3 * slow:.0f} |",
         flush=True,
     )
     return most
+
+
+DEEP = "model: {{type: gpt2, vocab_size: 50257, n_positions: 1024, n_embd: 768, n_head: 12, n_layer: {0}}}"
+
+
+def print_times(binary: Path, folder: Path, rounds: int) -> None:
+    """What mode auto takes of a processor, less what the same estimate takes without it; the median of some rounds."""
+    print("| layers of a GPT-2 | on the device alone, ms | host memory is limited to 4 GiB | to name the smallest budget |")
+    print("|---|---|---|---|", flush=True)
+    for layers in (12, 48, 96):
+        model = Model(binary, folder, f"deep {layers}", DEEP.format(layers))
+        text = model.config.read_text(encoding="utf-8").replace("sgd, learning_rate: 1e-2", "adamw, learning_rate: 1e-3")
+        model.config.write_text(text.replace("sequence_length: 128", "sequence_length: 512"), encoding="utf-8")
+        budget = f"{AC}memory_budget={3 * model.takes()[0] // 4}"
+        cases = [(), (budget,), (budget, f"{AC}host_memory_budget=4GiB"), (f"{AC}memory_budget=1MiB",)]
+        took: list[list[float]] = [[] for _ in cases]
+        for _ in range(rounds):
+            for seconds, words in zip(took, cases):
+                seconds.append(model.run(*((f"{AC}mode=auto", *words) if words else ()))[1])
+        base, *rest = (sorted(seconds)[rounds // 2] for seconds in took)
+        print(f"| {layers} | " + " | ".join(f"{1e3 * (seconds - base):.0f}" for seconds in rest) + " |", flush=True)
 
 
 def main() -> int:
@@ -178,11 +223,17 @@ def main() -> int:
     parser.add_argument("--no-hand", action="store_true", help="without plans made by hand")
     parser.add_argument("--save", type=Path, help="write auto's answers as JSON: budget, bytes, seconds, of each model")
     parser.add_argument("--against", type=Path, help="such a file, of another program")
+    parser.add_argument("--rest", action="store_true", help="try each value that the answers recompute in what is unused")
+    parser.add_argument("--times", type=int, metavar="ROUNDS", help="print planning times of deep models instead")
     parser.add_argument("--verbose", action="store_true")
     args = parser.parse_args()
+    if args.times:
+        with tempfile.TemporaryDirectory(prefix="recollect-plans-") as folder:
+            print_times(args.binary.resolve(), Path(folder), args.times)
+        return 0
     args.answers, args.known = {}, json.loads(args.against.read_text(encoding="utf-8")) if args.against else {}
-    print("| model | budgets | auto within the gap | slower by at most, pp | faster than dtr by at most, pp | unused, median % | most % | ms |")
-    print("|---|---|---|---|---|---|---|---|", flush=True)
+    print("| model | budgets | auto within the gap | slower by at most, pp | faster than dtr by at most, pp | unused, median % | most % | useful, pp (values tried) | ms |")
+    print("|---|---|---|---|---|---|---|---|---|", flush=True)
     source, most = random.Random(7), -1.0
     with tempfile.TemporaryDirectory(prefix="recollect-plans-") as folder:
         for name, yaml in MODELS.items():
