@@ -130,7 +130,7 @@ void encoder_translate(const EncoderKind& kind, nlohmann::json& document) {
   if (!kind.padded_positions)
     translate_unlearnt_token(document);
   else if (padding != document.end() && padding->is_null())
-    *padding = -1;
+    *padding = "null";  // is refused in this word
 }
 
 ModelFacts encoder_facts(const EncoderKind& kind, const ModelValues& m) {
