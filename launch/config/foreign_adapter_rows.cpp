@@ -14,7 +14,7 @@ constexpr ForeignKey kAdapterKeys[] = {
     {"quantization_config", "Transformers", "lora.base",
      "write base, double_quant and base_skip_modules in section 'lora'"},
     {"bnb_config_kwargs", "axolotl", "lora.base", "write base and double_quant in section 'lora'"},
-    {"bnb_4bit_compute_dtype", "Transformers", "training.precision", "products have that precision"},
+    {"bnb_4bit_compute_dtype", "Transformers", "training.precision", ""},
     {"bnb_4bit_quant_storage", "Transformers", "",
      "leave it out: two numbers of 4 bits are stored in a byte"},
     {"llm_int8_threshold", "Transformers", "",

@@ -16,7 +16,10 @@ __global__ void __launch_bounds__(kThreads)
   RECOLLECT_SHARED(map, float[256]);
   RECOLLECT_SHARED(entries, float[16]);
   if (of.nested) map[threadIdx.x] = dynamic_entry(static_cast<int>(threadIdx.x), true);
-  if (threadIdx.x < 16) entries[threadIdx.x] = weight_entry(of.format, static_cast<int>(threadIdx.x));
+  if (threadIdx.x == 0) {
+#pragma unroll
+    for (int code = 0; code < 16; ++code) entries[code] = weight_entry(of.format, code);
+  }
   __syncthreads();
   const int64_t across = of.columns / kEach, row_bytes = of.bytes();
   for (int turn = 0; turn < kTurns; ++turn) {
