@@ -62,6 +62,13 @@ void save_quantised_base(const Model& model, const SafetensorsSet& base, const s
   file.finish();
 }
 
+DType dtype_of_whole(const Model& model, const SafetensorsSet& base) {
+  const std::vector<std::vector<std::string>> names = find_tensors(model, base);
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (!names[i].empty() && !model.parameters[i].is_stored()) return *base.at(names[i].front()).dtype;
+  return DType::kF32;
+}
+
 uint64_t quantised_base_bytes(const Model& model) {
   uint64_t bytes = 0;
   for (const Parameter& p : model.parameters) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "engine/core/dtype.h"
 #include "engine/io/safetensors.h"
 #include "parallel/model.h"
 
@@ -15,6 +16,8 @@ namespace recollect {
 void save_quantised_base(const Model& model, const SafetensorsSet& base, const std::string& path,
                          uint64_t most);
 
+// Of what stays whole there: the first such tensor's.
+DType dtype_of_whole(const Model& model, const SafetensorsSet& base);
 // No less than it takes there.
 uint64_t quantised_base_bytes(const Model& model);
 

@@ -41,10 +41,20 @@ std::string make_rescue_folder(const std::string& around, const std::string& out
   throw Error(ExitCode::kStorage, fmt::format("cannot make a folder in {}: {}", around, error.message()));
 }
 
+std::string model_description(const Config& config, const Session& session, const Companions& companions,
+                              const std::string& dtype) {
+  return companions.with_token_ids(hf_config_text(config.model, config.task, dtype, session.labels()));
+}
 std::string model_description(const Config& config, const Session& session, const Companions& companions) {
-  return companions.with_token_ids(hf_config_text(
-      config.model, config.task, config.training.precision == Precision::kFP64 ? "float64" : "float32",
-      session.labels()));
+  const bool wide = config.training.precision == Precision::kFP64;
+  return model_description(config, session, companions, wide ? "float64" : "float32");
+}
+
+// As config.json calls it.
+const char* name_in_torch(DType dtype) {
+  if (dtype == DType::kBF16) return "bfloat16";
+  if (dtype == DType::kF16) return "float16";
+  return dtype == DType::kF64 ? "float64" : "float32";
 }
 
 }  // namespace
@@ -169,11 +179,15 @@ void ModelSave::save_base() const {
   const std::string folder = config_.output_dir + kBaseFolder;
   make_folders(folder);
   remove_stale_temporaries(folder);
-  auto description = nlohmann::ordered_json::parse(model_description(config_, session_, *companions_));
+  const Model& model = session_.training_program().model;
+  const SafetensorsSet base(config_.model.pretrained);
+  // Transformers gives the other modules that dtype, and some of them take no other input.
+  auto description = nlohmann::ordered_json::parse(
+      model_description(config_, session_, *companions_, name_in_torch(dtype_of_whole(model, base))));
   description["quantization_config"] = quantisation_json(config_.lora);
   write_text_file(folder + "/config.json", description.dump(2) + '\n');
-  save_quantised_base(session_.training_program().model, SafetensorsSet(config_.model.pretrained),
-                      folder + kModelFile, static_cast<uint64_t>(config_.checkpoint.max_shard_size));
+  save_quantised_base(model, base, folder + kModelFile,
+                      static_cast<uint64_t>(config_.checkpoint.max_shard_size));
   companions_->write(folder);
   say("saved the base, in {}, in {}\n", name_of(config_.lora.base), folder);
 }

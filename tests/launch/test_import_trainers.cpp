@@ -228,6 +228,20 @@ TEST(ImportTrainers, AxolotlsYaml) {
                   {"training.epochs", "1"},
                   {"scheduler.warmup_ratio", "0.03"}}))
       << "axolotl's defaults; without an adapter lora_r is nothing";
+  const auto base = [](const std::string& lines) {
+    return read_keys(import_config_text("axo.yml",
+                                        "base_model: x\nmicro_batch_size: 1\nsequence_len: 64\n"
+                                        "learning_rate: 1e-4\nlora_r: 8\n" +
+                                            lines),
+                     {{"lora.base", ""}, {"lora.double_quant", ""}});
+  };
+  const Keys nf4{{"lora.base", "nf4"}, {"lora.double_quant", "true"}};
+  EXPECT_EQ(base("adapter: qlora\n"), nf4);
+  EXPECT_EQ(base("adapter: qlora\nload_in_4bit: true\n"), nf4);
+  EXPECT_EQ(base("adapter: lora\nload_in_8bit: true\n"),
+            (Keys{{"lora.base", "int8"}, {"lora.double_quant", "false"}}));
+  EXPECT_EQ(base("adapter: lora\nload_in_8bit: false\n"),
+            (Keys{{"lora.base", "whole"}, {"lora.double_quant", "false"}}));
 }
 
 const char* const kTorchtitan = R"(

@@ -93,6 +93,7 @@ const std::pair<const char*, const char*> kNotTried[] = {
     {"training.fp8_weight_cache", "test_fp8.cpp"},
     {"training.compile", "of lengths that change: test_lengths.cpp"},
     {"lora.merge", "of what is saved: test_adapters.cpp"},
+    {"lora.save_base", "of what is saved: test_quantised_base.cpp"},
     {"activation_checkpointing.plan", "test_plan_file.cpp"},
     {"activation_checkpointing.recompute_layers", "test_layer_choices.cpp"},
     {"activation_checkpointing.replan_after", "test_replan.cpp"},

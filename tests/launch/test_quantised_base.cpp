@@ -105,6 +105,8 @@ TEST_P(QuantisedGoldens, TheBaseIsSavedAsTransformersSavesIt) {
     EXPECT_EQ(ours.find(tensor)->shape, theirs.find(tensor)->shape) << tensor;
     EXPECT_EQ(bytes_of(ours, tensor), bytes_of(theirs, tensor)) << tensor;
   }
+  const auto described = nlohmann::json::parse(TemporaryFolder::read(saved + "/quantised_base/config.json"));
+  EXPECT_EQ(described.value("torch_dtype", ""), "bfloat16") << "that of what is not quantised";
   Words again = words_of(name, "stored");
   again[0] = "model.pretrained=" + saved + "/quantised_base";
   expect_same_bits(train(kYaml, words_of(name, "stored")), train(kYaml, again), "of the saved base");
