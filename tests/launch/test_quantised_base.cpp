@@ -218,6 +218,28 @@ TEST(QuantisedBase, TakesWhatIsStoredAndNothingBeside) {
   }
 }
 
+// Its table and head are bf16.
+TEST(QuantisedBase, OfLlama8BTakesFiveAndAThirdGiB) {
+  Config config = read_config_text("c.yaml", R"(
+model: {type: llama, vocab_size: 128256, hidden_size: 4096, intermediate_size: 14336, num_hidden_layers: 32,
+        num_attention_heads: 32, num_key_value_heads: 8, max_position_embeddings: 64}
+lora: {rank: 16, targets: all-linear, base: nf4, double_quant: true}
+device: {backend: cpu, threads: 1}
+training: {micro_batch_size: 1, max_steps: 1, precision: bf16}
+data: {format: random, sequence_length: 64}
+)");
+  resolve_planned_world(config);
+  const PlannedTraining planned = plan_training(config, 0, 0);
+  uint64_t base = 0;
+  for (const Parameter& p : planned.training.model.parameters)
+    if (!p.adapter) base += planned.training.program.graph.value(p.value).bytes();
+  constexpr uint64_t kStored =
+                         32 * (uint64_t{4096 + 4096 + 2 * 1024 + 2 * 14336} * 2128 + uint64_t{4096} * 7408),
+                     kTableAndHead = uint64_t{2} * 128256 * 4096 * 2, kNorms = 65 * 4096 * 4;
+  EXPECT_EQ(base, kStored + kTableAndHead + kNorms);
+  EXPECT_LE(static_cast<double>(base), 5.5 * (1 << 30));
+}
+
 TEST(QuantisedBase, SnapshotsGoOnWithoutHoldingIt) {
   const Workplace place;
   place.folder().write("c.yaml", kDrawn);
