@@ -100,7 +100,7 @@ TEST(FileKind, JsonThatIsNoJsonlIsNamed) {
     test::expect_error(ExitCode::kInput, {"a:1", hint},
                        [&, &text = text] { TextTable(folder.write("a", text), spec); });
   test::expect_error(ExitCode::kInput,
-                     {"there is no \"text\"", "it has messages", "input_ids and labels", "docs/data.md"},
+                     {"there is no \"text\"", "it has messages", "task causal_lm", "--preview"},
                      [&] { TextTable(folder.write("a", "{\"messages\": []}\n"), spec); });
   test::expect_error(ExitCode::kInput, {"there is no \"text\"", "it has id, story", "data.columns"},
                      [&] { TextTable(folder.write("a", "{\"id\": 1, \"story\": \"b\"}\n"), spec); });
