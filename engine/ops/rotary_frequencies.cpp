@@ -68,7 +68,7 @@ void RotaryFrequencies::scale(const Attributes& attributes, const std::string& s
     throw Error(ExitCode::kInternal, "rotary positions are scaled in no way called '" + scaling + "'");
 }
 
-// Llama 3's scaling. It depends on the number of full turns of a pair in original_positions. Above
+// The scaling of the type llama3 depends on the number of full turns of a pair in original_positions. Above
 // high_freq_factor turns the frequency stays; below low_freq_factor it is divided by the factor; in between
 // it is interpolated.
 void RotaryFrequencies::scale_by_turns(const Attributes& attributes) {
