@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Makes the goldens of quantised weights, in quantised/ beside this script, with bitsandbytes, Transformers and PEFT, on a CPU.
 
+(bitsandbytes 0.50.2, torch 2.15.0, Transformers 5.24.0, PEFT 0.21.2.)
+
 numbers.safetensors: a weight ("w") and what bitsandbytes makes of it: "nf4", "fp4" and "int8" are codes, ".absmax" sizes, ".nested"
 what those become when they are quantised too, ".rows" the numbers of some rows again ("rows").
 NAME/whole is a model of bf16, NAME/stored what Transformers saves of it once it is quantised, NAME/adapters what PEFT saves of
