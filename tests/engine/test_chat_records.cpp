@@ -108,14 +108,15 @@ TEST_F(ChatRecords, EveryShapeIsLearnedAsItShould) {
       asked + "⟨b<|im_end|>\n⟩");
   EXPECT_EQ(one(R"({"instruction": "a", "input": "", "output": "b"})"), asked + "⟨b<|im_end|>\n⟩");
   const std::string called = jinja::replaced(
-      R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "", "tool_calls": [{"n": 1}]},
+      R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "", "tool_calls": [{"name": "n"}]},
       {"role": "tool", "content": "r"}, {"role": "assistant", "content": "b"}]})",
       "\n", "", -1);
   EXPECT_EQ(
       one(called),
       asked +
-          "⟨<tool_call>{\"n\": "
-          "1}</tool_call><|im_end|>⟩\n<|im_start|>tool\nr<|im_end|>\n<|im_start|>assistant\n⟨b<|im_end|>⟩\n");
+          "⟨<tool_call>{\"name\": "
+          "\"n\"}</"
+          "tool_call><|im_end|>⟩\n<|im_start|>tool\nr<|im_end|>\n<|im_start|>assistant\n⟨b<|im_end|>⟩\n");
   // Texts, of which the tokenizer has no special tokens around.
   EXPECT_EQ(plain(R"({"prompt": "a:", "completion": " b"})"), "a:⟨ b</s>⟩");
   EXPECT_EQ(plain(R"({"prompt": "a:", "completion": " b</s>"})", Learn::kAll), "⟨a: b</s>⟩");
@@ -141,6 +142,12 @@ TEST_F(ChatRecords, ErrorsNameFileLineAndTurn) {
       {R"({"messages": [{"role": "user", "content": 3}]})", {"the content of turn 1 is int"}},
       {R"({"messages": [{"role": "user", "content": [{"type": "image", "url": "u"}]}]})",
        {"turn 1", "\"image\""}},
+      {R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "tool_calls": []}]})",
+       {"turn 2, of role assistant, has no content"}},
+      {R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "tool_calls": 5}]})",
+       {"\"tool_calls\" of turn 2 is no list"}},
+      {R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "tool_calls": [{}]}]})",
+       {"turn 2 has a tool call without the name of a function"}},
       {R"({"messages": "hello"})", {"\"messages\" is str"}},
       {R"({"messages": [7]})", {"turn 1 is no object"}},
       {R"({"text": "hello"})", {"there is no \"messages\"", "it has text"}},
@@ -184,6 +191,32 @@ TEST_F(ChatRecords, ErrorsNameFileLineAndTurn) {
                [&] { prepared(spec(good)); });
 }
 
+// A template that ends the whole text in its own way, and leaves thoughts and tool calls out.
+TEST_F(ChatRecords, TurnsAreFoundWhateverElseSaysTheSame) {
+  template_ = folder_.write(
+      "own.jinja",
+      "{% for m in messages %}<|im_start|>{{ m.role }} a final\n{{ m.content.split('</think>')[-1] | trim if "
+      "m.content is string else '' }}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}"
+      "<|im_start|>assistant a final\n{% else %}</s>{% endif %}");
+  const auto turns = [](const std::string& first, const std::string& extra) {
+    return R"({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": ")" + first +
+           "\"" + extra + R"(}, {"role": "user", "content": "q"}, {"role": "assistant", "content": "b"}]})";
+  };
+  const std::string asked = "<|im_start|>user a final\nq<|im_end|>\n<|im_start|>assistant a final\n",
+                    last = asked + "⟨b<|im_end|>\n</s>⟩";
+  for (const char* said : {"a", "final", "q"})
+    EXPECT_EQ(one(turns(said, "")), asked + "⟨" + said + "<|im_end|>⟩\n" + last);
+  EXPECT_EQ(one(turns("so a</think> a", "")), asked + "⟨a<|im_end|>⟩\n" + last);
+  for (const char* unlearned : {R"(, "weight": 0)", R"(, "train": false)"})
+    EXPECT_EQ(one(turns("a", unlearned)), asked + "a<|im_end|>\n" + last);
+  expect_error(ExitCode::kInput, {"turn 2: the template does not write what it says"}, [&] {
+    one(R"({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": ["b"]}]})");
+  });
+  expect_error(ExitCode::kInput, {"turn 2: the template does not write its tool calls"}, [&] {
+    one(R"({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "b", "tool_calls": [{"name": "f"}]}]})");
+  });
+}
+
 TEST_F(ChatRecords, LongOnesAreCutAndWhatIsThenNotLearnedIsPassedOver) {
   const std::string line =
       R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b c d"}]})"
@@ -195,7 +228,8 @@ TEST_F(ChatRecords, LongOnesAreCutAndWhatIsThenNotLearnedIsPassedOver) {
   EXPECT_LT(cut.size(), whole.size());
   EXPECT_NE(cut.find("⟨b"), std::string::npos) << cut;
   of.truncation = Truncation::kNone;
-  expect_error(ExitCode::kInput, {"chat.jsonl:1: ", "where a sequence has at most 19"}, [&] { prepared(of); });
+  expect_error(ExitCode::kInput, {"chat.jsonl:1: ", "where a sequence has at most 19"},
+               [&] { prepared(of); });
   of.truncation = Truncation::kLongestFirst;
   of.sequence_length = 4;
   expect_error(ExitCode::kInput, {"nothing is learned of its first 4 tokens"}, [&] { prepared(of); });
@@ -204,7 +238,7 @@ TEST_F(ChatRecords, LongOnesAreCutAndWhatIsThenNotLearnedIsPassedOver) {
 TEST_F(ChatRecords, DamagedOnesAreErrorsOrCounted) {
   const std::vector<std::string> good = {
       R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]})",
-      R"({"messages": [{"role": "user", "content": "a \u00e9"}, {"role": "assistant", "tool_calls": [{"n": 1}]}], "tools": [{"x": 2}]})"};
+      R"({"messages": [{"role": "user", "content": "a \u00e9"}, {"role": "assistant", "tool_calls": [{"name": "n"}]}], "tools": [{"x": 2}]})"};
   test::Random random(11);
   std::string lines;
   int64_t count = 0;

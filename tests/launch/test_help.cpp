@@ -101,9 +101,10 @@ TEST(Help, NamesTheOptionsThatACommandTakesAndNoOther) {
     EXPECT_EQ(options_in(page), listed) << page;
     for (const auto& [name, with_value] : all) {
       const auto begins = [&, &option = name](const std::string& whole) { return whole.starts_with(option); };
-      const bool taken =  // whole, or cut short where one is left
-          listed.contains(name) || std::count_if(listed.begin(), listed.end(), begins) == 1;
-      const std::string said = complaint(command, name, with_value);
+      const bool whole = listed.contains(name);  // or cut short where one is left
+      const bool taken = whole || std::count_if(listed.begin(), listed.end(), begins) == 1;
+      const std::string& meant = taken && !whole ? *std::find_if(listed.begin(), listed.end(), begins) : name;
+      const std::string said = complaint(command, name, all.at(meant));
       EXPECT_EQ(said.find("no-such-option") != std::string::npos, taken)
           << command.name << " --" << name << ": " << said;
     }

@@ -24,6 +24,13 @@ bool is_of_assistant(const Value& turn) {
   return role == "assistant" || role == "model";
 }
 
+// Whether the turn may be learned: OpenAI's "weight" is not 0, axolotl's "train" not false.
+bool may_be_learned(const Value& turn) {
+  const Value *weight = turn.dict()->named("weight"), *train = turn.dict()->named("train");
+  return !(weight && weight->is_number() && weight->real() == 0) &&
+         !(train && train->is<bool>() && !jinja::truth(*train));
+}
+
 std::vector<std::size_t> turns_of_assistant(const Value& messages) {
   std::vector<std::size_t> turns;
   for (std::size_t i = 0; i < messages.sequence()->items.size(); ++i)
@@ -38,6 +45,22 @@ std::size_t common_begin(std::string_view a, std::string_view b) {
   while (same < a.size() && same < b.size() && a[same] == b[same]) ++same;
   while (same > 0 && same < a.size() && continues_utf8(a[same])) --same;
   return same;
+}
+
+Value text_part(std::string text) {
+  auto part = std::make_shared<jinja::Dict>();
+  part->set(Value("type"), Value("text"));
+  part->set(Value("text"), Value(std::move(text)));
+  return Value(std::move(part));
+}
+
+// The name of the first function that the turn calls; empty if it calls none.
+std::string first_call(const Value& turn) {
+  const Value* calls = turn.dict()->named("tool_calls");
+  if (!calls || !calls->sequence() || calls->sequence()->items.empty()) return {};
+  const Value& call = calls->sequence()->items.front();
+  const Value* function = call.dict()->named("function");
+  return (function && function->dict() ? *function : call).dict()->named("name")->text();
 }
 
 // The text of a turn, to be looked for in what the template makes of it; empty where it has none.
@@ -96,10 +119,22 @@ LearnedTokens ChatEncoder::encode_turns(const ChatRecord& record, EncodingMemory
   if (turns.empty()) fail_blank();
   std::vector<Range> ranges;
   const bool marked = templates_.of(record.tools).has_generation();
-  if (marked)
-    for (const auto& span : whole.generations) ranges.push_back({span.begin, span.end});
-  else
-    for (const std::size_t turn : turns) ranges.push_back(find_turn(record, whole.text, turn));
+  const std::vector<Value>& all = record.messages.sequence()->items;
+  const bool learns_all =
+      std::all_of(turns.begin(), turns.end(), [&](std::size_t turn) { return may_be_learned(all[turn]); });
+  if (marked && !learns_all && whole.generations.size() != turns.size())
+    throw Error(ExitCode::kInput,
+                fmt::format("the template marks {} turns, and {} are the assistant's: which of them a weight "
+                            "of 0 means is not known",
+                            whole.generations.size(), turns.size()),
+                "leave \"weight\" and \"train\" out");
+  for (std::size_t i = 0; i < (marked ? whole.generations.size() : turns.size()); ++i) {
+    if (!learns_all && !may_be_learned(all[turns[i]])) continue;
+    if (marked)
+      ranges.push_back({whole.generations[i].begin, whole.generations[i].end});
+    else
+      ranges.push_back(find_turn(record, whole.text, turns[i]));
+  }
   return encode_ranges(whole.text, ranges, !marked, memory);
 }
 
@@ -149,6 +184,26 @@ LearnedTokens ChatEncoder::encode_ranges(const std::string& text, const std::vec
   return tokens;
 }
 
+// Where in the text the turn's content ends: the text is compared with that of the same conversation in which a marker
+// stands for the content. npos if the template writes no content there.
+std::size_t ChatEncoder::end_of_content(const ChatRecord& record, const std::string& text, std::size_t turn,
+                                        std::size_t begin) const {
+  static constexpr std::string_view kMarker = "0marker5of1content7";
+  std::vector<Value> turns = record.messages.sequence()->items;
+  const Value* content = turns[turn].dict()->named("content");
+  if (!content || content->is_none()) return begin;
+  auto changed = std::make_shared<jinja::Dict>(*turns[turn].dict());
+  changed->set(Value("content"), content->sequence() ? Value::list({text_part(std::string(kMarker))})
+                                                     : Value(std::string(kMarker)));
+  turns[turn] = Value(std::move(changed));
+  const std::string marked = templates_.render(Value::list(std::move(turns)), record.tools, false).text;
+  const std::size_t at = marked.rfind(kMarker);
+  if (at == std::string::npos) return at;
+  const std::string_view rest = std::string_view(marked).substr(at + kMarker.size());
+  const bool alike = text.size() >= begin + rest.size() && text.ends_with(rest);
+  return alike ? text.size() - rest.size() : std::string::npos;
+}
+
 // Where the template has no {% generation %}: a turn begins where the text with it first differs from what the model would be
 // asked with, and ends where the conversation up to it does. Templates that write earlier turns in another way than the last
 // one have the turn's end, a special token, looked for after what the turn says.
@@ -172,19 +227,23 @@ ChatEncoder::Range ChatEncoder::find_turn(const ChatRecord& record, const std::s
       turn + 1 == record.messages.sequence()->items.size()
           ? text
           : templates_.render(first_turns(record.messages, turn + 1), record.tools, false).text;
+  const Value& said = record.messages.sequence()->items[turn];
   std::size_t end = std::string::npos;
   if (text.starts_with(upto)) {
     end = upto.size();
   } else {
-    const std::string content = content_of(record.messages.sequence()->items[turn]);
-    std::size_t at = text.find(content, begin);
+    const std::size_t at = end_of_content(record, text, turn, begin);
     if (at == std::string::npos) fail("the template does not write what it says");
-    at += content.size();
     for (const std::string& special : special_tokens_)
       if (const std::size_t found = text.find(special, at); found != std::string::npos)
         end = std::min(end, found + special.size());
     if (end == std::string::npos) fail("no special token ends it");
   }
+  const std::string_view written = std::string_view(text).substr(begin, end - begin);
+  if (written.find(content_of(said)) == std::string_view::npos)
+    fail("the template does not write what it says");
+  if (const std::string call = first_call(said); written.find(call) == std::string_view::npos)
+    fail("the template does not write its tool calls");
   const auto points = [&](std::size_t byte) {
     return jinja::points_of(std::string_view(text).substr(0, byte));
   };

@@ -52,6 +52,8 @@ class ChatEncoder {
   LearnedTokens encode_ranges(const std::string& text, const std::vector<Range>& ranges, bool trims_ends,
                               EncodingMemory& memory) const;
   Range find_turn(const ChatRecord& record, const std::string& text, std::size_t turn) const;
+  std::size_t end_of_content(const ChatRecord& record, const std::string& text, std::size_t turn,
+                             std::size_t begin) const;
 
   const Tokenizer& tokenizer_;
   const ChatTemplates& templates_;

@@ -68,6 +68,19 @@ void check_part(const Value& part, const std::string& where) {
     refuse_record(where + " has a part that is no {\"type\": \"text\", \"text\": ...}");
 }
 
+// Names stand in "function", as OpenAI has it, or in the call itself.
+void check_calls(const Value& calls, const std::string& where) {
+  if (!calls.sequence()) refuse_record(fmt::format("\"tool_calls\" of {} is no list", where));
+  for (const Value& call : calls.sequence()->items) {
+    const Value* function = call.dict() ? call.dict()->named("function") : nullptr;
+    const Value* named = function && function->dict() ? function : &call;
+    const Value* name = named->dict() ? named->dict()->named("name") : nullptr;
+    if (!name || !name->is_text())
+      refuse_record(fmt::format("{} has a tool call without the name of a function", where),
+                    "a call is {\"function\": {\"name\": ..., \"arguments\": {...}}}");
+  }
+}
+
 void check_turn(const Value& turn, const std::string& where) {
   constexpr std::string_view kRoles[] = {"system", "developer", "user",    "assistant",
                                          "tool",   "function",  "ipython", "model"};
@@ -80,9 +93,12 @@ void check_turn(const Value& turn, const std::string& where) {
     refuse_record(fmt::format("{} has the role {}", where,
                               role->is_text() ? escaped_name(role->text()) : "that is no text"),
                   "roles are system, user, assistant and tool");
-  const Value* content = dict.named("content");
-  if (!content || content->is_none()) {
-    if (holds(dict, "tool_calls") || holds(dict, "function_call")) return;
+  const Value *content = dict.named("content"), *calls = dict.named("tool_calls");
+  const bool has_calls = calls && !calls->is_none();
+  if (has_calls) check_calls(*calls, where);
+  const bool acts = holds(dict, "function_call") || (has_calls && !calls->sequence()->items.empty());
+  if (!content || content->is_none() || (content->sequence() && content->sequence()->items.empty())) {
+    if (acts) return;
     refuse_record(fmt::format("{}, of role {}, has no content", where, role->text()));
   }
   if (content->is_text()) return;
