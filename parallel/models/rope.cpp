@@ -4,6 +4,7 @@
 #include <cmath>
 #include <sstream>
 
+#include "engine/core/error.h"
 #include "engine/io/json.h"
 #include "parallel/models/keys.h"
 
@@ -356,6 +357,15 @@ void translate_rope_of_kinds(const RopeKeys& all, const RopeKeys& windowed, nloh
   of_all.update(take(document, all.section));
   document[all.section] = std::move(of_all);
   if (kinds.contains("sliding_attention")) document[windowed.section] = take(kinds, "sliding_attention");
+  for (const RopeKeys* rope : {&all, &windowed})
+    if (const auto object = document.find(rope->section);
+        object != document.end() && object->contains("type") && !object->contains("rope_type"))
+      throw Error(
+          ExitCode::kConfiguration,
+          fmt::format(
+              "{}.type is not read by Transformers where layers of two kinds have positions of their own",
+              rope->section),
+          "write rope_type");
   document.erase("rope_parameters");
   document.erase(kEarlier);
   translate_rope(all, document);

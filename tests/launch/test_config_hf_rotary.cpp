@@ -83,6 +83,16 @@ TEST_F(HFRotary, EveryTypeOfRotaryPositionsIsReadAndWritten) {
   }
 }
 
+// Transformers computes without it: the key is then rope_type alone.
+TEST_F(HFRotary, AnOlderNameThatIsNotReadIsRefused) {
+  const std::string said =
+      this->said(R"({"model_type": "gemma3_text", "rope_scaling": {"type": "linear", "factor": 8}})");
+  EXPECT_NE(said.find("rope_scaling.type is not read by Transformers"), std::string::npos) << said;
+  EXPECT_EQ(
+      this->said(R"({"model_type": "gemma3_text", "rope_scaling": {"rope_type": "linear", "factor": 8}})"),
+      "accepted");
+}
+
 TEST_F(HFRotary, RotaryPositionsThatContradictAreRefused) {
   for (const auto& [keys, wrong] : std::initializer_list<std::pair<const char*, const char*>>{
            {"type: llama, rope_scaling: {rope_type: dynamic}",
