@@ -30,7 +30,7 @@ namespace {
 
 constexpr Argument kKeys = {"section.key=value", "sets a key and wins over the file"};
 constexpr Argument kOfARun[] = {{"CONFIG.yaml", "what to train, on what, and how"}, kKeys};
-constexpr Argument kOfATraining[] = {{"CONFIG.yaml", "a training's; the model is the one that it has saved"},
+constexpr Argument kOfATraining[] = {{"CONFIG.yaml", "the configuration of a run that saved its model"},
                                      kKeys};
 constexpr Argument kPrograms[] = {{"PROGRAM", "train or another command, a program, FILE.py"}};
 constexpr Argument kRuns[] = {{"RUN_FOLDER", "output_dir of a run whose memory_report.formats has json"}};
@@ -59,8 +59,7 @@ constexpr Command kCommands[] = {
      predict_options, kOfATraining, "",
      "recollect predict config.yaml --data unseen.csv --output answers.jsonl"},
     {"generate", "[CONFIG.yaml] [section.key=value ...] [options]", "continue a text with a causal model",
-     generate_command, generate_options, kOfATraining,
-     "Several ranks divide the model: recollect run --nproc-per-node N generate ...",
+     generate_command, generate_options, kOfATraining, "",
      "recollect generate --model FOLDER --prompt \"Call me\" --temperature 0.8"},
     {"run", "[flags] PROGRAM [arguments]", "start PROGRAM, or train, as the ranks of this node", run_command,
      launcher::run_options, kPrograms, "", "recollect run --nproc-per-node 2 train config.yaml"},

@@ -91,7 +91,7 @@ OptionTable TokenizeOptions::options() {
   corpus.threads = cores_to_use();
   OptionTable table;
   table.add_options()("tokenizer", po::value(&tokenizer)->value_name("PATH"),
-                      "tokenizer.json, vocab.json with merges.txt, or vocab.txt; or their folder")(
+                      "a tokenizer's file, or its folder")(
       "output", po::value(&file.path)->value_name("FILE"),
       "the token file; of megatron, what its two files have in common")(
       "format", po::value(&file.format)->value_name("llm.c|headerless|megatron"), "llm.c where not given")(
@@ -103,7 +103,7 @@ OptionTable TokenizeOptions::options() {
       "where not given")("threads", po::value(&corpus.threads)->value_name("N"), "all cores where not given")(
       "preview", po::value(&preview.samples)->value_name("N"),
       "shows the first N records, conversations too, and which tokens are learned; no file is written")(
-      "learn", po::value(&learn)->value_name("auto|assistant|completion|all"), "of --preview: as data.learn")(
+      "learn", po::value(&learn)->value_name("WHAT"), "of --preview: as data.learn, such as all")(
       "chat-template", po::value(&preview.chat_template)->value_name("FILE|NAME"),
       "of --preview: as data.chat_template")("sequence-length",
                                              po::value(&preview.sequence_length)->value_name("N"),

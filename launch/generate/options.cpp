@@ -98,9 +98,8 @@ OptionTable options_into(GenerateOptions& read, OtherGenerateWords& other) {
       "draws among those of probability P")(
       "seed", po::value<int64_t>()->notifier(given(other.seed))->value_name("S"), "of what is drawn")(
       "tokenizer", po::value(&read.tokenizer)->value_name("PATH|bytes"),
-      "the model's own where not given; bytes: as data.format text")(
-      "chat", po::bool_switch(&read.chat),
-      "the model answers: prompts are the user's words, or JSON, a list of turns with role and content")(
+      "the model's own where not given, or bytes")("chat", po::bool_switch(&read.chat),
+                                                   "the model answers a user's words, or JSON of turns")(
       "chat-template", po::value(&read.chat_template)->value_name("FILE|NAME"),
       "with --chat, in place of the tokenizer's own")("no-crop", po::bool_switch(&read.refuses_long),
                                                       "refuses more tokens than the model takes")(

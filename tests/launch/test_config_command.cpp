@@ -254,7 +254,7 @@ std::vector<Document> documents() {
               "optimizer: {groups: [{match: a, weight_decay: -1}]}",
               "optimizer: {groups: [{match: a, frozen: true, rate: 1}]}",
               "scheduler: {name: steps}",
-              "model: {n_layers: 2}",
+              "model: {n_layerz: 2}",
               "model: {n_layer: two}",
               "model: {n_layer: 0}",
               "model: {n_layer: 2.5}",
