@@ -166,7 +166,7 @@ ModelValues modernbert_sketch(const ModelFamily& family, const ModelSketch& sket
   m.set("num_hidden_layers", sketch.layers);
   m.set("num_attention_heads", sketch.heads);
   m.set("pad_token_id", std::min(m.integer("pad_token_id"), sketch.vocabulary - 1));
-  for (const char* dropout : {"embedding_dropout", "attention_dropout", "mlp_dropout", "classifier_dropout"})
+  for (const char* dropout : {"embedding_dropout", "attention_dropout", "mlp_dropout"})
     m.set(dropout, sketch.dropout);
   return m;
 }
