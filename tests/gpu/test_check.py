@@ -202,8 +202,8 @@ class CheckTest(unittest.TestCase):
 
 
 def ends(process: int) -> bool:
-    """Whether a process is gone within seconds; one that nobody has waited for counts as gone."""
-    for _ in range(100):
+    """Whether a process is gone within half a minute; one that nobody has waited for counts as gone."""
+    for _ in range(600):  # other programs may be busy
         try:
             state = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()[0]
         except (FileNotFoundError, ProcessLookupError):
