@@ -209,6 +209,12 @@ TEST_F(ChatRecords, TurnsAreFoundWhateverElseSaysTheSame) {
   EXPECT_EQ(one(turns("so a</think> a", "")), asked + "⟨a<|im_end|>⟩\n" + last);
   for (const char* unlearned : {R"(, "weight": 0)", R"(, "train": false)"})
     EXPECT_EQ(one(turns("a", unlearned)), asked + "a<|im_end|>\n" + last);
+  const std::string with_ends = template_;
+  template_ = folder_.write("endless.jinja",
+                            "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
+                            "{% if add_generation_prompt %}assistant: {% else %}</s>{% endif %}");
+  expect_error(ExitCode::kInput, {"turn 2: no special token ends it"}, [&] { one(turns("a", "")); });
+  template_ = with_ends;
   expect_error(ExitCode::kInput, {"turn 2: the template does not write what it says"}, [&] {
     one(R"({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": ["b"]}]})");
   });

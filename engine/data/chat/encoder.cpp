@@ -237,7 +237,10 @@ ChatEncoder::Range ChatEncoder::find_turn(const ChatRecord& record, const std::s
     for (const std::string& special : special_tokens_)
       if (const std::size_t found = text.find(special, at); found != std::string::npos)
         end = std::min(end, found + special.size());
-    if (end == std::string::npos) fail("no special token ends it");
+    const bool is_last = turn + 1 == record.messages.sequence()->items.size();
+    const std::size_t next = is_last ? end : end_of_content(record, text, turn + 1, begin);
+    const bool beyond_next = next != std::string::npos && next > begin && end > next;
+    if (end == std::string::npos || beyond_next) fail("no special token ends it");
   }
   const std::string_view written = std::string_view(text).substr(begin, end - begin);
   if (written.find(content_of(said)) == std::string_view::npos)
