@@ -53,6 +53,13 @@ void check_layer_types(const ModelValues& m, std::vector<Finding>& found) {
            fmt::format("model.layer_types names '{}'; a layer is {} or {}", type, kWindowed, kFull)});
       return;
     }
+  const bool has_window =
+      !m.has("sliding_window") ||
+      (m.integer("sliding_window") > 0 && (!m.has("use_sliding_window") || m.flag("use_sliding_window")));
+  if (!has_window && std::find(types.begin(), types.end(), kWindowed) != types.end())
+    found.push_back(
+        {{"model.layer_types", "model.sliding_window"},
+         fmt::format("model.layer_types names {}, and the model has no sliding_window", kWindowed)});
   if (!types.empty() && static_cast<int64_t>(types.size()) != m.integer("num_hidden_layers"))
     found.push_back({{"model.layer_types", "model.num_hidden_layers"},
                      fmt::format("model.layer_types names {} layers, and model.num_hidden_layers is {}",

@@ -226,10 +226,22 @@ std::vector<UnusedModelKeys> unused_rope_keys(const RopeKeys& rope) {
   return unused;
 }
 
+namespace {
+
+// A value that is no object would be passed over without a word.
+void check_rope_object(const nlohmann::json& document) {
+  const auto found = document.find("rope_parameters");
+  if (found != document.end() && !found->is_object() && !found->is_null())
+    throw Error(ExitCode::kConfiguration, fmt::format("rope_parameters is {}, and no object", found->dump()));
+}
+
+}  // namespace
+
 // Newer files keep rope_scaling and the keys beside it in one object, rope_parameters. As in
 // Transformers: rope_scaling goes before rope_parameters, a key inside the object before the same key
 // beside it (not so original_max_position_embeddings). Keys that a type does not read are ignored.
 void translate_rope(const RopeKeys& rope, nlohmann::json& document) {
+  check_rope_object(document);
   const auto is_there = [&](const char* key) {
     const auto found = document.find(key);
     return found != document.end() && found->is_object() && !found->empty();
@@ -353,6 +365,7 @@ void translate_rope_of_kinds(const RopeKeys& all, const RopeKeys& windowed, nloh
     if (const auto found = from.find(key); found != from.end() && found->is_object()) taken = *found;
     return taken;
   };
+  check_rope_object(document);
   nlohmann::json kinds = take(document, "rope_parameters"), of_all = take(kinds, "full_attention");
   of_all.update(take(document, all.section));
   document[all.section] = std::move(of_all);

@@ -93,6 +93,13 @@ TEST_F(HFRotary, AnOlderNameThatIsNotReadIsRefused) {
       "accepted");
 }
 
+TEST_F(HFRotary, WhatIsNoObjectIsRefused) {
+  for (const char* type : {"llama", "gemma3_text"}) {
+    const std::string said = this->said(fmt::format(R"({{"model_type": "{}", "rope_parameters": 0}})", type));
+    EXPECT_NE(said.find("rope_parameters is 0, and no object"), std::string::npos) << said;
+  }
+}
+
 TEST_F(HFRotary, RotaryPositionsThatContradictAreRefused) {
   for (const auto& [keys, wrong] : std::initializer_list<std::pair<const char*, const char*>>{
            {"type: llama, rope_scaling: {rope_type: dynamic}",
