@@ -108,7 +108,7 @@ class Search {
   }
 
   bool found() const { return chosen_.plan.has_value(); }
-  // Of the budget, beside what persists.
+  // The part of the device budget that persistent values leave.
   uint64_t left_on_device() const { return budgets_.device - std::min(budgets_.device, persistent_); }
   ChosenPlan finish() { return std::move(chosen_); }
 

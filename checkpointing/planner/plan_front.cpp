@@ -286,8 +286,8 @@ struct PlanFront::Around {
     drop_worse(weighed);
   }
 
-  // What changes most where little is saved, and no sum of two moves tells: recomputation begins a layer earlier or later, or
-  // at another value.
+  // Begins recomputation a layer earlier or later, or at another value. Where little is saved this changes most, and no sum
+  // of two single moves predicts it.
   void shift_cuts(const Met& from) {
     for (const LayerUnit& unit : front.units_)
       for (std::size_t layer = 0; unit.is_cut && layer < front.layers_; ++layer) {

@@ -93,7 +93,7 @@ class PlanFront {
 
   struct Around;
   class Seconds;
-  // What it spares, of the seconds. `each`: with all single moves.
+  // Tries moves around a plan and returns the share of its seconds that they save. `each`: all single moves too.
   double look_around(const Met& from, bool each);
   Members::iterator next();
   std::vector<Together> promising(const std::vector<Weighed>& weighed, const PlanBounds& from, bool alone);

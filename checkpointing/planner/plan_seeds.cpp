@@ -49,7 +49,7 @@ std::vector<PlanFront::Dropped> PlanFront::droppable(const DraftPlan& plan) {
   return all;
 }
 
-// From members; the best worth of seconds first, and of the others those of more bytes.
+// Drops values from members of the front: first those that save most bytes for a second, then the larger ones.
 void PlanFront::drop_outside(std::vector<Dropped> all) {
   std::sort(all.begin(), all.end(), [](const Dropped& a, const Dropped& b) {
     return a.seconds * static_cast<double>(b.bytes) < b.seconds * static_cast<double>(a.bytes);
