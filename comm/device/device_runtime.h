@@ -1,4 +1,4 @@
-// What the collectives need of a rank's device: order on streams, copies, sums, and words in host memory that
+// The device functions that collectives use: order on streams, copies, sums, and words in host memory that
 // streams write. Each rank has one. Streams are the device's native ones and belong to the caller; `stream`
 // is never dereferenced here. Only the rank's own threads call these functions, except make_current().
 #pragma once

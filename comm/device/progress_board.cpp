@@ -15,7 +15,7 @@
 namespace recollect::device {
 namespace {
 
-// What the ranks tell each other before they share memory.
+// The message that ranks exchange before they share memory.
 struct Introduction {
   uint64_t node = 0;
   int64_t process = 0;

@@ -49,7 +49,8 @@ class ProgressBoard {
   void publish(uint64_t group, Progress progress) noexcept;
   // Returns what a rank last published; nothing if the rank is not seen or does not have the group.
   std::optional<Progress> progress(int rank, uint64_t group) const noexcept;
-  // Returns the ranks that this rank waits for: those behind it in the groups in whose calls it is.
+  // Returns the ranks for which `rank` waits: in each group whose call it is inside, the ranks with less
+  // progress.
   std::vector<int> waited_for_by(int rank) const;
 
   // This rank has finished all of its work. Its lines stay readable.
